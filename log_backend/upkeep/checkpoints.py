@@ -144,7 +144,7 @@ class Checkpoints:
             is_written = False
             async with flushing(self.lock, self._on_failure):
                 self._flush_asked = False  # here, or whoever grows meanwhile asks for another one
-                unflushed = await self._due()
+                unflushed = await self._due(durable=not self._is_given_up)
                 some = await flush_round(unflushed)
                 is_written = await self._write(some, to_sync=())
                 await self._evict()
@@ -157,8 +157,9 @@ class Checkpoints:
             following = self._shard.journal.progress.receipt(groups.promised + 1, 0)
             following.when_covered(lambda: self._run(self.flush()))
 
-    async def _due(self) -> list[PartitionLog]:
-        return await due(self._with_unflushed, transient=self._shard.memory.excess > 0)
+    async def _due(self, *, durable: bool) -> list[PartitionLog]:
+        over = self._shard.memory.excess > 0
+        return await due(self._with_unflushed, durable=durable, transient=over)
 
     def _flush_later(self) -> None:
         self.start()
@@ -166,7 +167,7 @@ class Checkpoints:
             self._run(self.flush())
 
     async def _write(self, due: list[PartitionLog], to_sync: Collection[PartitionLog]) -> bool:
-        if self._failed or self._is_given_up:
+        if self._failed:
             return False
         self._plan = plan = FlushPlan()
         async for partition in in_turns(due, Lane.UPKEEP):
@@ -177,7 +178,7 @@ class Checkpoints:
             if to_sync or not plan.is_empty:  # snapshots follow, if only to say what is settled
                 # No segment may lack what is settled, and have what is behind it, before that is committed:
                 # behind another leader, this node needs it.
-                if not await self._told():
+                if plan.is_durable and not await self._told():
                     plan.refused()
                     return False
                 write = partial(plan.write, self._writer, self._shard.space)
@@ -202,13 +203,22 @@ class Checkpoints:
     async def _told(self) -> bool:
         if await self._shard.journal.told():
             return True
-        self._given_up = self._shard.journal.committed
+        committed, progress = self._shard.journal.committed, self._shard.journal.progress
+        if self._given_up != committed:
+            self._given_up = committed
+            progress.receipt(0, committed + 1).when_covered(self._more_is_committed)
         return False
 
     @property
     def _is_given_up(self) -> bool:
-        # Until more is committed, it would wait in vain, and others for the lock.
-        return self._given_up == self._shard.journal.committed
+        # Until more is committed, it would wait in vain, and others for the lock. A journal that has no room to
+        # write what it was told is another matter: `go_on`.
+        return self._given_up == self._shard.journal.committed < self._shard.journal.written
+
+    def _more_is_committed(self) -> None:
+        # Not only for the next full file: there may be no room to fill one.
+        if self._full_files:
+            self._run(self.take(self._full_files[-1]))
 
     async def _evict(self) -> None:
         excess = self._shard.memory.excess
@@ -231,23 +241,21 @@ class Checkpoints:
             file: one that is full; when an earlier checkpoint gave it back, nothing is done.
         """
         async with flushing(self.lock, self._on_failure):
-            if file is not None and (file not in self._full_files or self._is_given_up):
+            if self._is_given_up or (file is not None and file not in self._full_files):
                 return
             files, self._full_files = self._full_files, []  # in the order of their numbers
             # What changes from here on belongs to the next checkpoint, as does what cursors have
             # not told the journal yet.
             changed, self._changed = self._changed, set(self.with_state)
-            if not await self._write(await self._due(), to_sync=changed):
+            if not await self._write(await self._due(durable=True), to_sync=changed):
                 self._changed |= changed
                 self._full_files = files + self._full_files
-                self._again_when_more_is_committed()
                 return
             async for partition in in_turns(changed, Lane.UPKEEP):
                 seen = snapshot(partition)
                 self._unstored[partition] = seen.behind(self._unstored.get(partition))
             if not await self._told():
                 self._full_files = files + self._full_files
-                self._again_when_more_is_committed()
                 return
             last = files[-1:]
             changes = [JournalExtent.begins_with(each.mark.number + 1, each.end) for each in last]
@@ -271,13 +279,6 @@ class Checkpoints:
                 self._removal.when_decided(partial(self._recycle, full))
             if supply.held:  # and the journal needs room to say that it does not come back
                 supply.prepare()
-
-    def _again_when_more_is_committed(self) -> None:
-        # Not only for the next full file: there may be no room to fill one.
-        if self._full_files and self._is_given_up:
-            last, progress = self._full_files[-1], self._shard.journal.progress
-            more = progress.receipt(0, self._given_up + 1)
-            more.when_covered(lambda: self._run(self.take(last)))
 
     @contextmanager
     def keeping_files(self) -> Iterator[None]:

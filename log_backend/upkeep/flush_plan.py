@@ -34,6 +34,11 @@ class FlushPlan:
         """Whether nothing is to be written."""
         return not any(writes for _, writes in self.partitions)
 
+    @property
+    def is_durable(self) -> bool:
+        """Whether something is to be written that survives a restart."""
+        return any(writes and partition.durable for partition, writes in self.partitions)
+
     async def add(self, partition: PartitionLog) -> None:
         """Plan the writes of a partition, in turns: it may have very many batches."""
         writes: list[SegmentWrite] = []
@@ -75,16 +80,17 @@ class FlushPlan:
         return fitting, left_out
 
     async def flushed(self, let_go: LetGo) -> AsyncIterator[PartitionLog]:
-        """Tell the partitions that their writes are done, and yield them.
+        """Tell the partitions that their writes are done, and yield them, but those that were closed before.
 
         Args:
             let_go: frees the planned batches later: very many may have left the tails meanwhile.
         """
         async for partition, writes in in_turns(self.partitions, Lane.UPKEEP):
-            partition.flushed()
+            if all(write.done for write in writes):
+                partition.flushed()
+                yield partition
             for write in writes:
                 let_go(write.batches)
-            yield partition
 
     async def synced(self) -> None:
         """Note that `write` has synced the segments."""
@@ -109,14 +115,17 @@ PARTITIONS_MAX = 1_024  # each may need a new directory and a new file: 0.3 to 0
 BYTES_MAX = 64 * 1024 * 1024  # of the partitions chosen for their size; at least one is chosen
 
 
-async def due(unflushed: Collection[PartitionLog], *, transient: bool) -> list[PartitionLog]:
+async def due(
+    unflushed: Collection[PartitionLog], *, durable: bool, transient: bool
+) -> list[PartitionLog]:
     """Select the partitions that must be written.
 
     Args:
-        transient: also those that are not durable, because memory is short.
+        durable: those that are: not as long as what they leave out is not committed.
+        transient: those that are not, because memory is short.
     """
     every = in_turns(list(unflushed), Lane.UPKEEP)
-    return [each async for each in every if each.durable or transient]
+    return [each async for each in every if (durable if each.durable else transient)]
 
 
 async def flush_round(due: Collection[PartitionLog]) -> list[PartitionLog]:

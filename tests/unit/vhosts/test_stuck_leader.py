@@ -1,6 +1,7 @@
 """A leader that commits nothing, as too few others have what it has: its copy is what brings them back."""
 
 import asyncio
+import errno
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from support.waiting import until
 from unit.log_backend.compacted_log import compact_here, idle, read_from
 from unit.log_backend.copies.test_copies import materialized
 from unit.log_backend.open_store import flushed, unsettled
+from unit.log_backend.watched_disk import WatchedDisk
 from unit.vhosts import replicated_nodes
 from unit.vhosts.replicated_nodes import ReplicatedNode, replicated_node
 
@@ -22,8 +24,8 @@ from routelog.log_backend.upkeep.flush_plan import FlushPlan
 from routelog.vhosts import Policy, QueueProperties
 
 
-async def declared(node: ReplicatedNode, name: str) -> None:
-    _, stored = declare_queue(node.vhost, QueueProperties(name, durable=True), None)
+async def declared(node: ReplicatedNode, name: str, *, durable: bool = True) -> None:
+    _, stored = declare_queue(node.vhost, QueueProperties(name, durable=durable), None)
     assert stored is not None
     await stored
 
@@ -224,6 +226,95 @@ async def test_no_segment_lacks_a_message_before_it_is_committed_that_it_is_sett
                 await until(lambda: again.logs.journal.end.position == committed)
             await again.lead(2)
             assert await left(again, "q") == [each.encode() for each in expected]
+
+
+async def test_a_queue_that_is_deleted_before_its_flush_is_written_can_be_copied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with replicated_node(tmp_path / "leader") as leader:
+        await leader.lead(1)
+        await declared(leader, "q")
+        queue = leader.vhost.queues["q"]
+        queue.publish(records("a"), waited=True)
+        await flushed(leader.logs)
+        queue.publish(records("b"), waited=True)
+        await leader.drained()
+        its_journal, told = leader.logs.journal, leader.logs.journal.told
+
+        async def deleted_meanwhile() -> bool:
+            is_told = await told()
+            monkeypatch.setattr(its_journal, "told", told)
+            leader.connected = False
+            delete_queue(leader.vhost, queue)
+            return is_told
+
+        monkeypatch.setattr(its_journal, "told", deleted_meanwhile)
+        await leader.logs.checkpoints.flush()
+        monkeypatch.setattr(journal, "TOLD_SECONDS_MAX", 0.02)
+        copy = leader.logs.copies.begin()
+        await copy.taken
+        copied = materialized(copy, tmp_path / "copied")
+    async with replicated_node(copied) as again:
+        await again.lead(2)
+        assert await left(again, "q") == [b"a", b"b"]
+
+
+async def test_without_others_a_transient_queue_is_still_written_when_memory_is_short(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = replace(replicated_nodes.OPTIONS, memory_tail_bytes=256 * 1024)
+    monkeypatch.setattr(replicated_nodes, "OPTIONS", small)
+    monkeypatch.setattr(journal, "TOLD_SECONDS_MAX", 0.02)
+    async with replicated_node(tmp_path / "leader") as leader:
+        await leader.lead(1)
+        await declared(leader, "q")
+        await declared(leader, "transient", durable=False)
+        leader.vhost.queues["q"].publish(records("a"), waited=True)
+        await leader.drained()
+        leader.connected = False
+        delivery = got(leader.vhost.queues["q"])
+        assert delivery is not None
+        delivery.partition.settle(delivery.offset, delivery.offset + 1)
+        leader.vhost.queues["q"].publish(records("b"), waited=True)
+        await leader.drained()
+        await leader.logs.checkpoints.take()  # it waits in vain, and is given up
+        for _ in range(4):
+            leader.vhost.queues["transient"].publish(records(bytes(100_000)), waited=False)
+        await leader.logs.checkpoints.flush()
+        assert leader.vhost.queues["transient"].partitions[0].log.segments
+        assert not leader.vhost.queues["q"].partitions[0].log.segments
+
+
+async def test_a_leader_whose_disk_was_full_goes_on_when_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = WatchedDisk()
+    monkeypatch.setattr(replicated_nodes, "SystemDisk", lambda: disk)
+    small = replace(replicated_nodes.OPTIONS, journal_files_max=2, disk_reserve_bytes=0)
+    monkeypatch.setattr(replicated_nodes, "OPTIONS", small)
+    monkeypatch.setattr(journal, "TOLD_SECONDS_MAX", 0.1)
+    async with replicated_node(tmp_path / "leader") as leader:
+        await leader.lead(1)
+        await declared(leader, "q")
+        queue, logs = leader.vhost.queues["q"], leader.logs
+        log = logs.journal
+
+        def is_written() -> bool:
+            return log.durable == log.end.position and not log.groups.has_more
+
+        def is_stalled() -> bool:
+            return log._has_no_room() and not log.supply.making
+
+        disk.fail("allocate", "*.log", errno.ENOSPC)
+        while not is_stalled():
+            queue.publish(records(bytes(300_000)), waited=True)
+            await until(lambda: is_written() or is_stalled())
+            if log.supply._count > small.journal_files_max:
+                disk.fail("allocate", "*", errno.ENOSPC)
+        await until(lambda: not logs.checkpoints.lock.locked())
+        await logs.checkpoints.flush()  # it waits in vain until the journal has room
+        disk.repair()
+        await until(lambda: is_written() and log.committed == log.durable)
 
 
 async def test_a_segment_that_goes_before_the_next_one_is_written_does_not_come_back(
