@@ -147,7 +147,7 @@ async def managed_broker(
         cluster=cluster,
         clock=services.clock,
         loopback_rule=config.loopback_rule,
-        host_names=HostNames(_own_names(config)),
+        host_names=HostNames(own_names(config)),
         expiries=broker.listeners.renewal.expiries,
         alarms=lambda: sorted(broker.store.gate.alarms),
         in_time=services.in_time,
@@ -183,14 +183,16 @@ def remove_left_door(data: Path) -> None:
     (data / MANAGEMENT_FILE).unlink(missing_ok=True)
 
 
-def _own_names(config: BrokerConfig) -> Iterator[str]:
+def own_names(config: BrokerConfig) -> Iterator[str]:
     """What the configuration and the system call this node, and the other nodes, which pass requests on."""
     yield socket.gethostname()
     yield config.node_name.partition("@")[2]
     for addresses in (config.host, config.management_host):
         yield from addresses.split(",")
     for node in config.cluster_nodes:
-        yield node.partition("=")[2].rpartition(":")[0]
+        name, _, address = node.partition("=")
+        yield name.partition("@")[2]
+        yield address.rpartition(":")[0]
     for certificate in config.tls_names:
         yield certificate.partition("=")[0]
     yield from config.management_names

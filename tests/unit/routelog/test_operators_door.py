@@ -1,11 +1,13 @@
-"""Files with tokens: whole at any time, and of their owner alone."""
+"""Files with tokens: whole at any time, and of their owner alone; and what a node is called."""
 
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from routelog.operators_door import write_private
+from routelog.broker.node.configuration import load_configuration
+from routelog.management.calls.request_origin import HostNames
+from routelog.operators_door import own_names, write_private
 
 
 def test_a_file_that_is_written_anew_is_whole_at_any_time(tmp_path: Path) -> None:
@@ -20,3 +22,18 @@ def test_a_file_that_is_written_anew_is_whole_at_any_time(tmp_path: Path) -> Non
     assert file.read_bytes() == b"second"
     assert file.stat().st_mode & 0o777 == 0o600
     assert [each.name for each in tmp_path.iterdir()] == ["token"]
+
+
+@pytest.mark.parametrize("host", ["a.example", "b.example", "10.0.0.2"])
+def test_other_nodes_are_known_by_name_and_address(host: str) -> None:
+    nodes = {"rabbit@a.example": "10.0.0.1", "rabbit@b.example": "10.0.0.2"}
+    config = load_configuration(
+        environment={
+            "ROUTELOG_NODE_NAME": "rabbit@a.example",
+            "ROUTELOG_CLUSTER_NODES": ",".join(f"{name}={at}:25672" for name, at in nodes.items()),
+            "ROUTELOG_CLUSTER_ETCD": "managed",
+            "ROUTELOG_CLUSTER_SECRET": "a secret of sixteen bytes or more",
+        },
+        options={},
+    )
+    HostNames(own_names(config)).check(f"{host}:15672")
