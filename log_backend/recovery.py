@@ -286,7 +286,7 @@ class Recovery:
             if segment.damaged:  # retention must not take it for older than it is
                 segment.last_time = max(segment.last_time, behind.first_time)
         # Groups read what lies before the disk's first segment from remote storage, if it is there.
-        begin = bases[0] if bases and partition.is_unlisted else 0
+        begin = (bases[0] if bases else EVERYTHING_BEHIND) if partition.is_unlisted else 0
         for cursor in partition.cursors.values():
             for first, end in [*gone, *lost]:
                 if cursor.number == 0 or first >= begin:

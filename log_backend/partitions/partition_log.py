@@ -192,10 +192,14 @@ class PartitionLog(QuarantinedLog):
             self.next_offset = batch.end_offset
 
     def skip_to(self, offset: int) -> None:
-        """Settle the missing offsets below an offset for all cursors: no stored batch holds them."""
+        """Settle the missing offsets below an offset for all cursors: no stored batch holds them.
+
+        What lies before the first batch, where no segment is, groups read from remote storage, if it is there.
+        """
         if offset > self.next_offset:
             for cursor in self.cursors.values():
-                cursor.settle(self.next_offset, offset, Reason.LOST)
+                if cursor.number == 0 or self.next_offset or not self.is_unlisted:
+                    cursor.settle(self.next_offset, offset, Reason.LOST)
             self.next_offset = offset
 
     def take_back(self, batches: Sequence[RecordBatch]) -> None:

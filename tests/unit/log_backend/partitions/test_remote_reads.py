@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from support.waiting import WAIT_SECONDS, until
 from unit.log_backend.log_records import TIME, records
-from unit.log_backend.open_store import flushed, open_store
+from unit.log_backend.open_store import crash, flushed, open_store
 from unit.log_backend.partitions.remote_world import (
     BODIES,
     COPIED,
@@ -25,6 +25,8 @@ from unit.log_backend.partitions.remote_world import (
     next_batch,
     read_from,
 )
+from unit.log_backend.partitions.test_quarantine import flip
+from unit.log_backend.tools.test_log_repair import repair
 
 from routelog.log_backend import Change
 from routelog.log_backend.journal.journal_block import Reason
@@ -252,6 +254,81 @@ async def test_after_a_restart_nobody_takes_the_older_part_for_gone(world: World
     world.start(retention=LET_GO, cursors={GROUP: 0})
     world.begin()
     assert await read_from(world.log, world.log.open_cursor(GROUP).low_water) == BODIES[33:]
+
+
+async def checkpointed_run(world: World) -> None:
+    """Start a run, and have the journal forget those before."""
+    world.start(cursors={GROUP: 0})
+    journal = world.store.journal
+    recovered = journal.durable
+    await until(lambda: journal._blocks.base.position >= recovered)
+    await world.store.checkpoints.take()  # those that a start has begun are over
+
+
+async def only_the_bucket_has_the_beginning(world: World) -> tuple[Path, int]:
+    """Make a journal begin behind the first records, which a group needs; the first two thirds are let go.
+
+    Returns:
+        The directory of the segments, and the offset where the only one begins.
+    """
+    world.start(cursors={GROUP: 0})
+    await world.publish(BODIES[:8])
+    await world.stop()
+    await checkpointed_run(world)
+    await world.publish(BODIES[8:15])
+    world.begin()
+    await world.let_go()
+    assert world.log.first_kept is None, "the newest segment is not synced"
+    return world._data / "logs" / "%2F" / "q-0", world.log.local_first
+
+
+async def test_a_power_cut_that_takes_the_only_segment_settles_nothing_for_groups(
+    world: World,
+) -> None:
+    directory, first = await only_the_bucket_has_the_beginning(world)
+    left = await crash(world.store, world._data)
+    await world.stop()
+    (segment,) = (left / directory.relative_to(world._data)).glob("*.log")
+    segment.write_bytes(segment.read_bytes()[:100])
+    world._data = left
+    world.start(retention=LET_GO, cursors={GROUP: 0})
+    assert world.log.segments == []
+    assert world.log.local_first == 8 < first, "the journal has what is behind"
+    assert world.log.open_cursor(GROUP).low_water == 0
+    assert world.log.open_cursor(0).low_water == 8
+    world.begin()
+    assert await read_from(world.log, 0) == BODIES[:15]
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+async def test_a_repair_of_the_only_segment_settles_nothing_for_groups(
+    world: World, is_there: bool
+) -> None:
+    directory, first = await only_the_bucket_has_the_beginning(world)
+    await world.stop()
+    await checkpointed_run(world)
+    await world.stop()
+    (segment,) = directory.glob("*.log")
+    if is_there:
+        for at in range(100, segment.stat().st_size, 200):
+            flip(segment, at)
+    else:
+        segment.unlink()
+    world.start(cursors={GROUP: 0})
+    assert world.log.blocked_from == first
+    await world.stop()
+    lost = {offset for step in repair(world._data) for each in step.lost for offset in range(*each)}
+    assert lost == set(range(first, 15))
+    world.start(retention=LET_GO, cursors={GROUP: 0})
+    log = world.log
+    assert (log.segments, log.next_offset) == ([], 15)
+    assert log.open_cursor(GROUP).low_water == 0
+    world.begin()
+    assert await read_from(log, 0, first) == BODIES[:first]
+    assert log.read(first) is None
+    assert not log.needs_load(first)
+    await world.publish(BODIES[15:20])
+    assert await read_from(log, 0) == BODIES[:first] + BODIES[15:20]
 
 
 async def test_a_group_waits_when_the_address_is_not_that_of_what_it_has_not_read(
