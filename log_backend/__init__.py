@@ -177,5 +177,9 @@ from routelog.log_backend.tools.log_repair import Repair, Repaired
 from routelog.log_backend.tools.log_verification import Finding, Verification
 from routelog.log_backend.upkeep.disk_space import DiskSpace
 from routelog.log_backend.upkeep.log_compactor import LogCompactor
-from routelog.log_backend.upkeep.remote_storage import EpochBeginning, RemoteStorage
+from routelog.log_backend.upkeep.remote_storage import (
+    EpochBeginning,
+    RemoteStorage,
+    first_unchecked,
+)
 from routelog.log_backend.upkeep.stored_log import StoredLogs, StoredStretch

@@ -23,6 +23,7 @@ from routelog.log_backend import (
     RemoteStorage,
     SystemDisk,
     check_outside,
+    first_unchecked,
     narrow,
     open_bucket,
     random_key,
@@ -166,13 +167,15 @@ class NodeStore:
 
     def _start_remote(self) -> None:
         logs, bucket = self.logs, self._bucket
-        if bucket is None:
-            return
         epoch, next_number = logs.intake.leader_epoch, self.vhosts.next_partition
+        beginning = EpochBeginning.now(epoch, logs.partitions, next_number)
+        if bucket is None:
+            first_unchecked(logs.shard, beginning)
+            return
         self.remote = RemoteStorage(
             logs.shard,
             bucket,
-            EpochBeginning.now(epoch, logs.partitions, next_number),
+            beginning,
             reads=logs.remote_reads,
             address=without_secrets(self._config.remote_storage),
             bytes_per_second=self._config.remote_storage_bytes_per_second,

@@ -136,22 +136,22 @@ def stored_segments(objects: Mapping[str, int]) -> list[RemoteSegment]:
 
 
 def check_known(
-    folder: str, segments: Sequence[RemoteSegment], epoch: int, end: int, *, is_first: bool
+    folder: str, segments: Sequence[RemoteSegment], own: int | None, since: int, end: int
 ) -> None:
     """Check that a folder's segments are of the log that this node leads.
 
     Args:
         segments: as `whole_segments` returns them.
-        epoch: in which it leads.
-        end: where the partition ended when the epoch began.
-        is_first: nothing was copied in this epoch yet.
+        own: the epoch in which it leads; None: nothing was copied in this epoch yet.
+        since: the first epoch that has not begun with a look at all that is in the bucket: until then, leaders
+            copy nothing.
+        end: where the partition ended when that epoch began.
 
     Raises:
         UnknownSegments: they are not.
     """
     for each in segments:
-        is_later = each.epoch > epoch or (is_first and each.epoch == epoch)
-        if is_later or (each.epoch < epoch and each.next_base > end):
+        if each.epoch != own and (each.epoch >= since or each.next_base > end):
             raise UnknownSegments(f"{folder}/{each.index_name} is of a log that went on elsewhere")
 
 

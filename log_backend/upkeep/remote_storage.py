@@ -12,14 +12,17 @@ later are left alone, and what retention ends is removed behind a commit only (`
 import asyncio
 import logging
 import threading
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
+import msgspec
+
 from routelog.log_backend.doors.randomness import random_name
+from routelog.log_backend.journal.metadata_writer import unawaited
 from routelog.log_backend.loop.background import log_failure
 from routelog.log_backend.loop.scheduler import Lane, in_turns
 from routelog.log_backend.metadata.metadata import Change, MetadataUnavailable
@@ -49,6 +52,9 @@ LOOK_SECONDS = 1.0  # between two looks for sealed segments: a segment takes lon
 BACK_OFF_SECONDS_MAX = 60.0  # between two tries while the storage does not answer
 _OWNER_KEY = b"remote-owner"
 _ADDRESS_KEY = b"remote-address"  # of the bucket that has OWNER
+_UNCHECKED_KEY = (
+    b"remote-unchecked"  # an `EpochBeginning`, JSON, until its leader, or a later one, has checked
+)
 
 Result = TypeVar("Result")
 
@@ -73,6 +79,22 @@ class EpochBeginning:
         """Take what there is at this moment."""
         logs = [each for each in partitions.values() if each.durable and each.keeps_log]
         return cls(epoch, {each.number: each.next_offset for each in logs}, next_number)
+
+
+def first_unchecked(shard: Shard, beginning: EpochBeginning) -> EpochBeginning:
+    """Return the beginning of the first epoch in which nobody has checked yet what is in the bucket.
+
+    Each leader asks before its log grows, with remote storage or without. Until one has checked, none copies:
+    so what is in the bucket of this epoch, or behind its ends, is of a log that went on elsewhere. How far the
+    log has come since then tells nothing.
+    """
+    noted = shard.metadata.get(_UNCHECKED_KEY)
+    if noted is not None:
+        return msgspec.json.decode(noted.value, type=EpochBeginning)
+    if shard.metadata.get(_OWNER_KEY) is not None:  # else there was no bucket so far
+        change = Change(_UNCHECKED_KEY, msgspec.json.encode(beginning))
+        unawaited(shard.metadata_writer.submit([change]))
+    return beginning
 
 
 class RemoteStorage:
@@ -103,13 +125,14 @@ class RemoteStorage:
         self._reads = reads
         self._address = address.encode()
         self._bucket = bucket
-        self._beginning = beginning
+        self._epoch = beginning.epoch
+        self._unchecked = first_unchecked(shard, beginning)
         self._stopping = threading.Event()
         self._copier = SegmentCopier(
             bucket,
             shard.disk,
             shard.clock,
-            epoch=beginning.epoch,
+            epoch=self._epoch,
             bytes_per_second=bytes_per_second,
             stopping=self._stopping,
         )
@@ -162,6 +185,7 @@ class RemoteStorage:
                 await self._shard.metadata_writer.submit([Change(_ADDRESS_KEY, self._address)])
             self._reads.open(self._bucket, self._known_segments)
             await self._persist(self._sweep)
+            await self._shard.metadata_writer.submit([Change(_UNCHECKED_KEY, None)])
             while True:
                 await self._persist(self._round)
                 await asyncio.sleep(LOOK_SECONDS)
@@ -237,7 +261,7 @@ class RemoteStorage:
 
     async def _sweep(self) -> None:
         """List the bucket; remove folders of queues that do not exist: a crash kept them from removal."""
-        began = self._beginning
+        began = self._unchecked
         for folder in await self._in_thread(self._folders):
             name = folder.rpartition("/")[2]
             number = int(name) if name.isdecimal() else began.next_number
@@ -298,36 +322,39 @@ class RemoteStorage:
             partition.has_copies = True
         if remote is None:
             remote = RemoteLog(partition_folder(partition.directory, partition.number))
-        end = self._beginning.ends.get(partition.number, 0)
-        is_first = partition.remote is None
-        remote.listed(await self._in_thread(partial(self._found, remote.folder, end, is_first)))
+        own = None if partition.remote is None else self._epoch
+        number = partition.number
+        remote.listed(await self._in_thread(partial(self._found, remote.folder, number, own)))
         partition.remote = remote
         if partition is self._broken_off:
             self._broken_off = None
         return remote
 
-    def _found(self, folder: str, end: int, is_first: bool) -> list[RemoteSegment]:
-        """List a folder, and remove what does not count.
+    def _found(self, folder: str, number: int, own: int | None) -> list[RemoteSegment]:
+        """List the folder of a partition, and remove what does not count.
 
         Args:
-            end: where the partition ended when the epoch began.
-            is_first: nothing was copied in this epoch yet.
+            own: this epoch, if something was copied in it.
         """
         objects = self._bucket.objects(folder)
         whole = whole_segments(objects)
-        epoch = self._beginning.epoch
-        check_known(folder, whole, epoch, end, is_first=is_first)
+        self._check(folder, whole, number, own)
         segments = counting(whole)
-        for name in leftovers(objects, segments, epoch):
+        for name in leftovers(objects, segments, self._epoch):
             self._bucket.remove(f"{folder}/{name}")
         return segments
 
     def _known_segments(self, folder: str, number: int) -> list[RemoteSegment]:
         """List the folder of a partition for its readers, in any thread, before anything was copied to it."""
         whole = whole_segments(self._bucket.objects(folder))
-        began = self._beginning
-        check_known(folder, whole, began.epoch, began.ends.get(number, 0), is_first=True)
+        self._check(folder, whole, number, None)
         return counting(whole)
+
+    def _check(
+        self, folder: str, whole: Sequence[RemoteSegment], number: int, own: int | None
+    ) -> None:
+        began = self._unchecked
+        check_known(folder, whole, own, began.epoch, began.ends.get(number, 0))
 
     async def _copied(self, partition: PartitionLog, remote: RemoteLog, segment: Segment) -> bool:
         try:

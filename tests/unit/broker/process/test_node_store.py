@@ -10,7 +10,7 @@ from routelog.amqp_front.server.front import AmqpFront
 from routelog.broker.node.configuration import BrokerConfig
 from routelog.broker.process.data_directory import StartError
 from routelog.broker.process.node_store import NodeStore
-from routelog.log_backend import SystemClock
+from routelog.log_backend import Change, SystemClock
 
 
 def opened(data: Path, **settings: str) -> NodeStore:
@@ -37,6 +37,22 @@ async def test_what_it_keeps_is_there_when_it_is_opened_again(tmp_path: Path) ->
     assert store.parameters.cluster_name("") == name
     assert [user.name for user in store.users.users()] == ["guest"]
     await store.aclose()
+
+
+async def test_without_remote_storage_it_notes_where_logs_ended_that_a_bucket_has(
+    tmp_path: Path,
+) -> None:
+    for epoch, is_noted in ((1, False), (2, True), (3, True)):
+        store = await begun(tmp_path, epoch)
+        # An entry of the journal behind that of the start
+        await store.logs.metadata_writer.submit([Change(b"remote-owner", b"orders")])
+        noted = store.logs.metadata.get(b"remote-unchecked")
+        assert (noted is not None) == is_noted
+        if noted is not None:
+            assert b'"epoch":2' in noted.value, (
+                "the first one of those that saw nothing of the bucket"
+            )
+        await store.aclose()
 
 
 async def test_a_directory_that_cannot_be_used_is_refused_in_words(tmp_path: Path) -> None:

@@ -20,11 +20,16 @@ from routelog.log_backend.doors.disk import Buffer, SystemDisk
 from routelog.log_backend.log_store import LogStore
 from routelog.log_backend.partitions.partition_log import PartitionLog
 from routelog.log_backend.records.durability import Durability
-from routelog.log_backend.remote.folder_bucket import FolderBucket
+from routelog.log_backend.remote.bucket import BucketFailed
+from routelog.log_backend.remote.folder_bucket import FolderBucket, FolderObject
 from routelog.log_backend.remote.remote_segment import OWNER, RemoteSegment
 from routelog.log_backend.segments.retention import Retention
 from routelog.log_backend.upkeep import remote_storage
-from routelog.log_backend.upkeep.remote_storage import EpochBeginning, RemoteStorage
+from routelog.log_backend.upkeep.remote_storage import (
+    EpochBeginning,
+    RemoteStorage,
+    first_unchecked,
+)
 from routelog.spark_bridge.logs.object_logs import ObjectLogs
 from routelog.spark_bridge.logs.readable_logs import LogPartition, OffsetRange
 
@@ -34,6 +39,7 @@ BODIES = [b"%05d" % number * 1_000 for number in range(100)]  # 8 segments
 FOLDER = f"%2F/q-0/{1:020d}"
 NEXT_NUMBER = 2
 OWN_NAME = b"remote-owner"
+UNCHECKED = b"remote-unchecked"
 
 
 class HeldBucket(FolderBucket):
@@ -71,6 +77,7 @@ class Leader:
             data, options=options, epoch=epoch, retention=COPIED, durabilities=[level]
         )
         self.bucket = bucket
+        self.is_over = False
         self._epoch = epoch
 
     async def publish(self, bodies: list[bytes]) -> Leader:
@@ -99,6 +106,14 @@ class Leader:
         )
         self.remote.start(asyncio.get_running_loop())
         return self.remote
+
+    async def stop(self) -> None:
+        """End the run."""
+        self.is_over = True
+        if hasattr(self, "remote"):
+            await self.remote.aclose()
+        if not self.log.closed:
+            await self.store.aclose()
 
     async def copied(self) -> None:
         """Wait until all sealed segments are in the bucket."""
@@ -134,10 +149,8 @@ async def lead(tmp_path: Path, place: Path, monkeypatch: pytest.MonkeyPatch) -> 
     for each in leaders:
         if isinstance(each.bucket, HeldBucket):
             each.bucket.let_go.set()
-        if hasattr(each, "remote"):
-            await each.remote.aclose()
-        if not each.log.closed:
-            await each.store.aclose()
+        if not each.is_over:
+            await each.stop()
 
 
 def same_owner(*leaders: Leader) -> None:
@@ -297,6 +310,71 @@ async def test_a_log_that_went_on_elsewhere_is_left_alone(
     remote = restored.begin()
     await until(lambda: remote.failure)
     assert remote.failure.startswith("it belongs to another broker")
+
+
+class AwayBucket(FolderBucket):
+    """A bucket that does not answer."""
+
+    def open(self, name: str) -> FolderObject:
+        """See `Bucket`."""
+        raise BucketFailed("no route to the bucket")
+
+
+async def grown_without_its_bucket(leader: Leader, bodies: list[bytes], *, is_set: bool) -> None:
+    """Have a run that sees nothing of the bucket: it is away, or the broker has none that is set."""
+    if is_set:
+        leader.bucket = AwayBucket(SystemDisk(), Path("nowhere"))
+        leader.begin()
+        await until(lambda: leader.remote.failure)
+    else:
+        shard = leader.store.shard
+        first_unchecked(shard, EpochBeginning.now(leader._epoch, shard.partitions, NEXT_NUMBER))
+    await leader.publish(bodies)
+    await leader.stop()
+
+
+@pytest.mark.parametrize("is_set", [True, False])
+@pytest.mark.parametrize("epoch", [2, 3])
+async def test_a_log_that_grew_before_it_saw_what_went_on_elsewhere_leaves_it_alone(
+    lead: Lead, place: Path, epoch: int, is_set: bool
+) -> None:
+    went_on = await lead("a", 2).publish(BODIES[:60])
+    backup = await lead("b", 1).publish(BODIES[:5])
+    same_owner(went_on, backup)
+    went_on.begin()
+    await went_on.copied()
+    await went_on.stop()
+    await backup.stop()
+    before = names(place)
+    own = [b"%05d" % -number * 1_000 for number in range(5, 80)]
+    await grown_without_its_bucket(lead("b", epoch), own[:30], is_set=is_set)
+    await grown_without_its_bucket(lead("b", epoch + 1), own[30:], is_set=is_set)
+    restored = lead("b", epoch + 2)
+    restored.log.retention = LET_GO
+    remote = restored.begin()
+    await until(lambda: owner(restored) != b"orders" or restored.log.local_first)
+    assert "is of a log that went on elsewhere" in remote.failure
+    assert names(place) == before
+    assert restored.log.local_first == 0
+
+
+async def test_what_grew_while_the_bucket_was_away_is_copied_then(lead: Lead, place: Path) -> None:
+    leader = await lead("a", 1).publish(BODIES[:40])
+    leader.begin()
+    await leader.copied()
+    await leader.stop()
+    await grown_without_its_bucket(lead("a", 2), BODIES[40:60], is_set=True)
+    await grown_without_its_bucket(lead("a", 3), BODIES[60:80], is_set=False)
+    for epoch in (4, 5):
+        leader = lead("a", epoch)
+        assert (leader.store.metadata.get(UNCHECKED) is not None) == (epoch == 4)
+        leader.begin()
+        await leader.copied()
+        assert leader.store.metadata.get(UNCHECKED) is None
+        await leader.publish(BODIES[80:90] if epoch == 4 else BODIES[90:])
+        await leader.copied()
+        await leader.stop()
+    assert read(place) == BODIES[: leader.segments[-1].next_base]
 
 
 async def test_a_bucket_of_an_unknown_format_is_not_used(lead: Lead, place: Path) -> None:
