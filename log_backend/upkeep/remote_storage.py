@@ -12,7 +12,7 @@ later are left alone, and what retention ends is removed behind a commit only (`
 import asyncio
 import logging
 import threading
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ from routelog.log_backend.loop.background import log_failure
 from routelog.log_backend.loop.scheduler import Lane, in_turns
 from routelog.log_backend.metadata.metadata import Change, MetadataUnavailable
 from routelog.log_backend.partitions.partition_log import PartitionLog
-from routelog.log_backend.partitions.remote_reads import RemoteReads
+from routelog.log_backend.partitions.remote_reads import EVERYTHING, RemoteReads
 from routelog.log_backend.records.durability import Durability
 from routelog.log_backend.remote.bucket import Bucket, BucketFailed, NoObject
 from routelog.log_backend.remote.remote_log import RemoteLog, mark_change
@@ -125,14 +125,14 @@ class RemoteStorage:
         self._reads = reads
         self._address = address.encode()
         self._bucket = bucket
-        self._epoch = beginning.epoch
+        self._beginning = beginning
         self._unchecked = first_unchecked(shard, beginning)
         self._stopping = threading.Event()
         self._copier = SegmentCopier(
             bucket,
             shard.disk,
             shard.clock,
-            epoch=self._epoch,
+            epoch=beginning.epoch,
             bytes_per_second=bytes_per_second,
             stopping=self._stopping,
         )
@@ -261,16 +261,24 @@ class RemoteStorage:
 
     async def _sweep(self) -> None:
         """List the bucket; remove folders of queues that do not exist: a crash kept them from removal."""
-        began = self._unchecked
+        began, gone = self._unchecked, []
         for folder in await self._in_thread(self._folders):
             name = folder.rpartition("/")[2]
-            number = int(name) if name.isdecimal() else began.next_number
+            if not name.isdecimal():
+                continue
+            number = int(name)
             partition = self._shard.partitions.get(number)
-            if partition is not None:
+            if partition is not None and folder == partition_folder(partition.directory, number):
                 await self._list_folder(partition)
-            elif number < began.next_number and number not in began.ends:
-                log.info("remote storage: removing %s, which is of no queue", folder)
-                await self._in_thread(partial(self._bucket.remove_folder, folder))
+                continue
+            is_older = number < began.next_number
+            end = began.ends.get(number, EVERYTHING if is_older else 0)
+            await self._in_thread(partial(self._known, folder, end))
+            if partition is None and is_older and number not in self._beginning.ends:
+                gone.append(folder)
+        for folder in gone:
+            log.info("remote storage: removing %s, which is of no queue", folder)
+            await self._in_thread(partial(self._bucket.remove_folder, folder))
 
     def _folders(self) -> list[str]:
         bucket = self._bucket
@@ -322,39 +330,38 @@ class RemoteStorage:
             partition.has_copies = True
         if remote is None:
             remote = RemoteLog(partition_folder(partition.directory, partition.number))
-        own = None if partition.remote is None else self._epoch
-        number = partition.number
-        remote.listed(await self._in_thread(partial(self._found, remote.folder, number, own)))
+        own = None if partition.remote is None else self._beginning.epoch
+        end = self._unchecked.ends.get(partition.number, 0)
+        remote.listed(await self._in_thread(partial(self._found, remote.folder, end, own)))
         partition.remote = remote
         if partition is self._broken_off:
             self._broken_off = None
         return remote
 
-    def _found(self, folder: str, number: int, own: int | None) -> list[RemoteSegment]:
+    def _found(self, folder: str, end: int, own: int | None) -> list[RemoteSegment]:
         """List the folder of a partition, and remove what does not count.
 
         Args:
+            end: where the partition ended when the first unchecked epoch began.
             own: this epoch, if something was copied in it.
         """
         objects = self._bucket.objects(folder)
         whole = whole_segments(objects)
-        self._check(folder, whole, number, own)
+        check_known(folder, whole, own, self._unchecked.epoch, end)
         segments = counting(whole)
-        for name in leftovers(objects, segments, self._epoch):
+        for name in leftovers(objects, segments, self._beginning.epoch):
             self._bucket.remove(f"{folder}/{name}")
         return segments
 
-    def _known_segments(self, folder: str, number: int) -> list[RemoteSegment]:
-        """List the folder of a partition for its readers, in any thread, before anything was copied to it."""
+    def _known(self, folder: str, end: int) -> list[RemoteSegment]:
+        """List a folder, in any thread, before anything was copied to it in this epoch; `end`: as above."""
         whole = whole_segments(self._bucket.objects(folder))
-        self._check(folder, whole, number, None)
+        check_known(folder, whole, None, self._unchecked.epoch, end)
         return counting(whole)
 
-    def _check(
-        self, folder: str, whole: Sequence[RemoteSegment], number: int, own: int | None
-    ) -> None:
-        began = self._unchecked
-        check_known(folder, whole, own, began.epoch, began.ends.get(number, 0))
+    def _known_segments(self, folder: str, number: int) -> list[RemoteSegment]:
+        """List the folder of a partition for its readers."""
+        return self._known(folder, self._unchecked.ends.get(number, 0))
 
     async def _copied(self, partition: PartitionLog, remote: RemoteLog, segment: Segment) -> bool:
         try:

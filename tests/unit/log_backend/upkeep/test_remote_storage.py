@@ -22,7 +22,7 @@ from routelog.log_backend.partitions.partition_log import PartitionLog
 from routelog.log_backend.records.durability import Durability
 from routelog.log_backend.remote.bucket import BucketFailed
 from routelog.log_backend.remote.folder_bucket import FolderBucket, FolderObject
-from routelog.log_backend.remote.remote_segment import OWNER, RemoteSegment
+from routelog.log_backend.remote.remote_segment import FORMAT, OWNER, RemoteSegment
 from routelog.log_backend.segments.retention import Retention
 from routelog.log_backend.upkeep import remote_storage
 from routelog.log_backend.upkeep.remote_storage import (
@@ -93,13 +93,13 @@ class Leader:
         assert self.log.remote is not None
         return self.log.remote.segments
 
-    def begin(self) -> RemoteStorage:
+    def begin(self, next_number: int = NEXT_NUMBER) -> RemoteStorage:
         """Begin to copy."""
         store = self.store
         self.remote = RemoteStorage(
             store.shard,
             self.bucket,
-            EpochBeginning.now(self._epoch, store.partitions, NEXT_NUMBER),
+            EpochBeginning.now(self._epoch, store.partitions, next_number),
             reads=store.remote_reads,
             address="test",
             bytes_per_second=0,
@@ -273,6 +273,13 @@ async def test_nothing_leaves_the_disk_that_the_bucket_lost_meanwhile(
     assert leader.log.local_first == 0
 
 
+def write_segment(bucket: FolderBucket, queue: str, number: int, epoch: int) -> None:
+    """Write a segment of a partition that no leader here knows."""
+    stem = f"{queue}/{number:020d}/{0:020d}-{epoch}-1"
+    bucket.write(f"{stem}.log", [b"x"], 1)
+    bucket.write(f"{stem}-{99:020d}-{0:020d}.log.segment", [b"x"], 1)
+
+
 async def test_a_leader_removes_no_folder_of_a_queue_that_was_declared_later(
     lead: Lead, place: Path
 ) -> None:
@@ -280,7 +287,8 @@ async def test_a_leader_removes_no_folder_of_a_queue_that_was_declared_later(
     for number in (0, NEXT_NUMBER, NEXT_NUMBER + 5):
         bucket.write(f"%2F/other-0/{number:020d}/x.log", [b"x"], 1)
     bucket.write("%2F/other-0/notes/x.log", [b"x"], 1)
-    leader = await lead("a", 1).publish(BODIES)
+    write_segment(bucket, "%2F/other-0", 0, epoch=1)  # of a queue that was deleted
+    leader = await lead("a", 2).publish(BODIES)
     leader.begin()
     await leader.copied()
     kept = [f"{NEXT_NUMBER:020d}", f"{NEXT_NUMBER + 5:020d}", "notes"]
@@ -356,6 +364,28 @@ async def test_a_log_that_grew_before_it_saw_what_went_on_elsewhere_leaves_it_al
     assert "is of a log that went on elsewhere" in remote.failure
     assert names(place) == before
     assert restored.log.local_first == 0
+
+
+@pytest.mark.parametrize("queue", ["%2F/late-0", "%2F/q-0"])
+@pytest.mark.parametrize("reaches", [True, False])
+@pytest.mark.parametrize("epoch", [1, 3, 7])
+async def test_a_restored_broker_leaves_queues_alone_that_were_declared_behind_the_backup(
+    lead: Lead, place: Path, queue: str, reaches: bool, epoch: int
+) -> None:
+    bucket = FolderBucket(SystemDisk(), place)
+    later = NEXT_NUMBER + 3
+    write_segment(bucket, queue, later, epoch)
+    restored = await lead("a", 3).publish(BODIES[:5])
+    same_owner(restored)
+    bucket.write(OWNER, [FORMAT, b"orders"], len(FORMAT) + 6)
+    if not reaches:
+        await grown_without_its_bucket(restored, [], is_set=True)
+        restored = lead("a", 4)
+    # Queues were declared meanwhile: in the first run no number is as high
+    remote = restored.begin(NEXT_NUMBER if reaches else later + 1)
+    await until(lambda: remote.failure or restored.log.remote is not None)  # it begins to copy
+    assert "is of a log that went on elsewhere" in remote.failure
+    assert len(bucket.objects(f"{queue}/{later:020d}")) == 2
 
 
 async def test_what_grew_while_the_bucket_was_away_is_copied_then(lead: Lead, place: Path) -> None:
