@@ -19,7 +19,7 @@ from routelog.broker.node.configuration import BrokerConfig, node_name
 from routelog.broker.node.delivery_samples import DeliverySamples
 from routelog.broker.node.direct_reply import DirectReplies
 from routelog.broker.passing.passed_door import PassedDoor
-from routelog.broker.process.data_directory import StartError, usable
+from routelog.broker.process.data_directory import DefinitionsFile, StartError, usable
 from routelog.broker.process.front import Front
 from routelog.broker.process.log_exchange import LogExchange
 from routelog.broker.process.logs import RecentLog
@@ -39,7 +39,7 @@ from routelog.broker.waiting.publish_rates import PublishRates
 from routelog.exchanges import InvalidName
 from routelog.log_backend import SystemClock, keep_private
 from routelog.mirror_cluster import claim_epoch
-from routelog.vhosts import Admission, Definitions, InvalidDefinition, SharedCounts
+from routelog.vhosts import Admission, InvalidDefinition, SharedCounts
 
 CHANGE_SECONDS = 3.0  # what a change of leader may take beside a lease
 AWAY = "the process that has the data is away: connect again"
@@ -71,7 +71,7 @@ class Broker:
 
     Args:
         front: what speaks with its clients.
-        definitions: what to import at the start; None: the default user and vhost are made.
+        definitions: what to import when it begins to write; None: the default user and vhost are made.
         place: which of several processes of its node it is; None: it is the node.
         known_as: how other nodes call it.
     """
@@ -85,14 +85,14 @@ class Broker:
         self,
         config: BrokerConfig,
         front: Front,
-        definitions: Definitions | None = None,
+        definitions: DefinitionsFile | None = None,
         place: ProcessPlace | None = None,
         known_as: str = "",
     ) -> None:
         self._config = config
         self._front = front
         self._name = node_name(config.node_name, socket.gethostname())
-        self._imported = definitions
+        self._definitions_file = definitions
         self._place = place
         self._wait_seconds = config.cluster_lease_seconds + CHANGE_SECONDS
         self._serves = asyncio.Event()  # clients of AMQP; who comes before waits
@@ -122,8 +122,8 @@ class Broker:
                 await store.recover()
                 logs.pressures.on_change = store.gate.close_for
                 epoch = claim_epoch(logs.metadata, logs.journal.recovered_epoch)
-                await store.begin(epoch, self._imported)
-            except (InvalidDefinition, InvalidName):
+                await store.begin(epoch, self._definitions_file)
+            except (StartError, InvalidDefinition, InvalidName):
                 await self._close_stores()
                 raise
         self._begin_front()

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from routelog.broker.node.configuration import BrokerConfig
@@ -20,9 +20,18 @@ from routelog.log_backend import (
     SystemDisk,
     doubt,
 )
-from routelog.vhosts import InvalidDefinition
+from routelog.vhosts import (
+    Definitions,
+    InvalidDefinition,
+    MalformedJson,
+    decoded_json,
+    read_definitions,
+)
 
 log = logging.getLogger(__name__)
+
+# Reads the file of definitions, as it is now; raises `StartError`.
+DefinitionsFile = Callable[[], bytes]
 
 # What the data directory may answer while it is read, and written for the first time.
 START_FAULTS = (
@@ -50,6 +59,21 @@ class StartError(Exception):
     def __init__(self, *reasons: str) -> None:
         super().__init__("; ".join(reasons))
         self.reasons = reasons
+
+
+def given_definitions(config: BrokerConfig, content: bytes) -> Definitions:
+    """The definitions of the file that the configuration names.
+
+    Raises:
+        StartError: they cannot be read at all; what is wrong with an entry is among their problems.
+    """
+    keeps = config.definitions_unknown == "keep"
+    try:
+        return read_definitions(decoded_json(content), keep_unknown=keeps)
+    except MalformedJson as error:
+        raise StartError(f"definitions {config.definitions_file}: not JSON: {error}") from None
+    except InvalidDefinition as error:
+        raise bad_definitions(config.definitions_file, error) from None
 
 
 def bad_definitions(file: str, error: InvalidDefinition) -> StartError:

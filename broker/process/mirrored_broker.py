@@ -6,12 +6,12 @@ from routelog.broker.listeners.acceptor import Serve
 from routelog.broker.node.configuration import BrokerConfig
 from routelog.broker.passing.passing import Passing
 from routelog.broker.process.broker import Broker, BrokerAddress
-from routelog.broker.process.data_directory import usable
+from routelog.broker.process.data_directory import DefinitionsFile, usable
 from routelog.broker.process.front import Front
 from routelog.broker.sessions.hosted_sessions import Leadership
 from routelog.broker.sessions.leading_gate import LeadingGate
 from routelog.mirror_cluster import ClusterMember
-from routelog.vhosts import DeclaredPartitions, Definitions, then
+from routelog.vhosts import DeclaredPartitions, then
 
 GONE = (
     "transient messages and queues that are not durable may be gone, "
@@ -32,7 +32,7 @@ class MirroredBroker(Broker):
         config: BrokerConfig,
         front: Front,
         mirror: ClusterMember,
-        definitions: Definitions | None = None,
+        definitions: DefinitionsFile | None = None,
     ) -> None:
         super().__init__(config, front, definitions, known_as=mirror.name)
         self.mirror = mirror
@@ -88,7 +88,7 @@ class MirroredBroker(Broker):
         with usable(config):
             await store.recover()
             front_node.route_here()
-            await store.begin(epoch, self._imported)
+            await store.begin(epoch, self._definitions_file)
         front_node.hand_over(logs.pressures.reasons)
         self._leading = LeadingGate(
             store.gate,

@@ -3,11 +3,17 @@
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from hashlib import sha256
 
 from routelog.broker.identity.default_passwords import warn_of_default_passwords
 from routelog.broker.loop.cork import Cork
 from routelog.broker.node.configuration import BrokerConfig
-from routelog.broker.process.data_directory import open_logs, usable
+from routelog.broker.process.data_directory import (
+    DefinitionsFile,
+    given_definitions,
+    open_logs,
+    usable,
+)
 from routelog.broker.process.event_log import EventLog
 from routelog.broker.process.front import Front
 from routelog.broker.process.process_share import definitions_bytes
@@ -32,7 +38,6 @@ from routelog.log_backend import (
     without_secrets,
 )
 from routelog.vhosts import (
-    Definitions,
     DefinitionsImport,
     GlobalParameters,
     GroupExpiry,
@@ -46,6 +51,8 @@ from routelog.vhosts import (
 log = logging.getLogger(__name__)
 
 ENTRY_CHANGES = 1_000  # of one entry of the journal: some 100 KB
+
+_IMPORTED_KEY = b"definitions-file"  # SHA-256 of the content that was imported last
 
 
 class NodeStore:
@@ -140,14 +147,15 @@ class NodeStore:
         text = "recovered: %d virtual hosts, %d queues, %d users, %d journal entries"
         log.info(text, *counts)
 
-    async def begin(self, epoch: int, imported: Definitions | None) -> None:
+    async def begin(self, epoch: int, definitions: DefinitionsFile | None) -> None:
         """Begin to write: this node leads, or is on its own.
 
         Args:
-            imported: definitions to import; None: the default user and vhost are made.
+            definitions: what to import, unless it is what was imported last; None: the default user and
+                vhost are made.
 
         Raises:
-            InvalidDefinition, InvalidName: they cannot be.
+            StartError, InvalidDefinition, InvalidName: they cannot be.
         """
         logs, vhosts, gone = self.logs, self.vhosts, self._gone
         logs.start(epoch)
@@ -155,7 +163,7 @@ class NodeStore:
             unawaited(logs.metadata_writer.submit(gone[first : first + ENTRY_CHANGES]))
         self._start_remote()
         await vhosts.load_memories()
-        await self._populate(imported)
+        await self._populate(definitions)
         group_expiry = GroupExpiry(
             vhosts.all, self._clock.monotonic, self._loop.call_later, self.scheduler
         )
@@ -183,11 +191,11 @@ class NodeStore:
         logs.on_removed = self.remote.removed
         self.remote.start(self._loop)
 
-    async def _populate(self, imported: Definitions | None) -> None:
+    async def _populate(self, definitions: DefinitionsFile | None) -> None:
         config, vhosts, users = self._config, self.vhosts, self.users
-        if imported is not None:
+        if definitions is not None:
             # Who brings his own users wants no guest.
-            await DefinitionsImport(vhosts, users, self.parameters).run(imported)
+            await self._import(definitions)
             await self.parameters.name_cluster(random_key())
             return
         if not vhosts.all():
@@ -196,6 +204,18 @@ class NodeStore:
         await users.create_default_user(
             config.default_user, config.default_password.encode(), config.default_vhost
         )
+
+    async def _import(self, definitions: DefinitionsFile) -> None:
+        # Once: another leader, and a process in the place of one that died, would take back what operators
+        # have changed since, and the users that they have deleted.
+        content = await asyncio.to_thread(definitions)
+        digest = sha256(content).digest()
+        last = self.logs.metadata.get(_IMPORTED_KEY)
+        if last is not None and last.value == digest:
+            return
+        read = await asyncio.to_thread(given_definitions, self._config, content)
+        await DefinitionsImport(self.vhosts, self.users, self.parameters).run(read)
+        await self.logs.metadata_writer.submit([Change(_IMPORTED_KEY, digest)])
 
     @property
     def remote_failure(self) -> str:

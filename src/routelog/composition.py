@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 from routelog.amqp_front.server.front import AmqpFront
 from routelog.broker.node.configuration import BrokerConfig, node_name
 from routelog.broker.process.broker import Broker, BrokerAddress
-from routelog.broker.process.data_directory import StartError
+from routelog.broker.process.data_directory import DefinitionsFile, StartError
 from routelog.broker.process.mirrored_broker import MirroredBroker
 from routelog.broker.process.open_files import open_files_limit, socket_limits
 from routelog.broker.process.process_brokers import ProcessFront, ProcessLeader
@@ -33,7 +33,6 @@ from routelog.operators_door import (
     managed_broker,
     remove_left_door,
 )
-from routelog.vhosts import Definitions
 
 
 class Composition:
@@ -69,7 +68,7 @@ class Composition:
     def run(
         self,
         on_ready: Callable[[BrokerAddress], None],
-        definitions: Definitions | None,
+        definitions: DefinitionsFile | None,
         on_end: Callable[[str], NoReturn],
     ) -> None:
         """Run the node until SIGTERM or SIGINT; see `broker.process.run.run`.
@@ -88,7 +87,7 @@ class Composition:
             on_end=on_end,
         )
 
-    def _make(self, definitions: Definitions | None) -> Broker:
+    def _make(self, definitions: DefinitionsFile | None) -> Broker:
         config, front, place = self._config, self._front, self._place
         if self._cluster is not None:
             self._member = ClusterMember(

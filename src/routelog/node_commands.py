@@ -26,8 +26,10 @@ from routelog.broker.node.configuration import (
 from routelog.broker.process.broker import BrokerAddress
 from routelog.broker.process.data_directory import (
     START_FAULTS,
+    DefinitionsFile,
     StartError,
     bad_definitions,
+    given_definitions,
     in_words,
     usable,
 )
@@ -69,13 +71,7 @@ from routelog.mirror_cluster import (
 from routelog.mirror_cluster import promote as promote_standby
 from routelog.mirror_cluster.commands.cluster_commands import cluster_commands
 from routelog.operators_door import load_door
-from routelog.vhosts import (
-    Definitions,
-    InvalidDefinition,
-    MalformedJson,
-    decoded_json,
-    read_definitions,
-)
+from routelog.vhosts import InvalidDefinition
 
 log = logging.getLogger(__name__)
 
@@ -267,23 +263,25 @@ def _file_text(file: Path, *, required: bool) -> str:
         raise ConfigurationError(f"{file}: cannot be read: {error.strerror}") from None
 
 
-def _definitions(configuration: BrokerConfig, *, is_member: bool) -> Definitions | None:
-    if not configuration.definitions_file:
+def _definitions(configuration: BrokerConfig, *, is_member: bool) -> DefinitionsFile | None:
+    """Check the file of definitions, before anything is opened; it is read again when it is imported."""
+    file = configuration.definitions_file
+    if not file:
         return None
-    file = Path(configuration.definitions_file)
+
+    def read() -> bytes:
+        try:
+            return Path(file).read_bytes()
+        except OSError as error:
+            raise StartError(f"definitions {file}: cannot be read: {error.strerror}") from None
+
+    definitions = given_definitions(configuration, read())
     try:
-        document = decoded_json(file.read_bytes())
-        keeps = configuration.definitions_unknown == "keep"
-        definitions = read_definitions(document, keep_unknown=keeps)
         if is_member:
-            definitions.problems.check()  # it says the rest when it leads, which may be much later
-        return definitions
-    except OSError as error:
-        raise StartError(f"definitions {file}: cannot be read: {error.strerror}") from None
-    except MalformedJson as error:
-        raise StartError(f"definitions {file}: not JSON: {error}") from None
+            definitions.problems.check()  # a new leader does not end for them
     except InvalidDefinition as error:
-        raise bad_definitions(str(file), error) from None
+        raise bad_definitions(file, error) from None
+    return read
 
 
 def _run(
@@ -344,7 +342,7 @@ def _serve_as(
     place: ProcessPlace,
     configuration: BrokerConfig,
     standbys: StandbyOptions | None,
-    definitions: Definitions | None,
+    definitions: DefinitionsFile | None,
 ) -> None:
     name_process(place.number)
     node = Composition(configuration, None, standbys if place.leads else None, place)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -14,6 +15,7 @@ import pytest
 from pika.adapters.blocking_connection import BlockingConnection
 from scenarios.nodes.process_family import PROCESSES, Family
 from support.broker_process import BrokerFailed, BrokerProcess, is_there
+from support.management_door import ManagementDoor
 from support.pika_client import PERSISTENT, Inbox, drain, let_stop
 from support.waiting import wait_until
 
@@ -110,6 +112,42 @@ def test_the_death_of_one_process_is_its_clients_alone(family: Family) -> None:
     again = family.one_each()  # the new one takes clients
     again[2].channel().basic_publish("", "q", b"again")
     inbox.wait_for(2)
+
+
+def test_the_death_of_the_first_process_brings_no_deleted_user_back(tmp_path: Path) -> None:
+    file = tmp_path / "definitions.json"
+
+    def write(**passwords: str) -> None:
+        users = [
+            {"name": name, "password": password, "tags": "administrator"}
+            for name, password in passwords.items()
+        ]
+        file.write_text(json.dumps({"users": users, "vhosts": [{"name": "/"}]}))
+
+    write(root="old", eve="eve")
+    family = Family(tmp_path / "data", ROUTELOG_DEFINITIONS_FILE=str(file))
+    try:
+        door = ManagementDoor(family.broker, ("root", "old"))
+        door.do("DELETE", "users", "eve")
+        door.do("PUT", "users", "root", body={"password": "new", "tags": "administrator"})
+        write(root="new")
+        token = door.token
+        os.kill(family.pid(1), signal.SIGKILL)
+
+        def is_back() -> bool:
+            try:
+                return ManagementDoor(family.broker).token != token
+            except FileNotFoundError:
+                return False
+
+        wait_until(is_back)
+        answers = [
+            ManagementDoor(family.broker, each).ask("GET", "whoami")[0]
+            for each in (("eve", "eve"), ("root", "old"), ("root", "new"))
+        ]
+        assert answers == [401, 401, 200]
+    finally:
+        family.close()
 
 
 def test_the_death_of_the_first_process_loses_and_doubles_nothing(family: Family) -> None:

@@ -12,8 +12,7 @@ from routelog import composition
 from routelog.__main__ import command_line
 from routelog.broker.node.configuration import BrokerConfig
 from routelog.broker.process.broker import BrokerAddress
-from routelog.broker.process.data_directory import StartError
-from routelog.vhosts import Definitions
+from routelog.broker.process.data_directory import DefinitionsFile, StartError
 
 OnReady = Callable[[BrokerAddress], None]
 
@@ -23,11 +22,11 @@ class FakeBroker:
 
     def __init__(self) -> None:
         self.config: BrokerConfig | None = None
-        self.definitions: Definitions | None = None
+        self.definitions: DefinitionsFile | None = None
         self.failure: StartError | None = None
 
     def make(
-        self, config: BrokerConfig, front: object, definitions: Definitions | None
+        self, config: BrokerConfig, front: object, definitions: DefinitionsFile | None
     ) -> BrokerAddress:
         self.config = config
         self.definitions = definitions
@@ -136,7 +135,12 @@ def test_definitions_are_read_before_anything_is_opened(broker: FakeBroker, tmp_
     file.write_text('{"vhosts": [{"name": "v"}]}')
     assert serve(ROUTELOG_DEFINITIONS_FILE=str(file)).exit_code == 0
     assert broker.definitions is not None
-    assert [record.name for record in broker.definitions.vhosts] == ["v"]
+    assert broker.definitions() == file.read_bytes()
+    file.write_text("[]")
+    assert broker.definitions() == b"[]"  # as it is when it is imported
+    file.unlink()
+    with pytest.raises(StartError, match="cannot be read: No such file"):
+        broker.definitions()
     broker.config = None
     file.write_bytes(b'{"\xff": 1}')
     assert "not JSON" in serve(ROUTELOG_DEFINITIONS_FILE=str(file)).stderr

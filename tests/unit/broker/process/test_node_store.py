@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from routelog.amqp_front.server.front import AmqpFront
 from routelog.broker.node.configuration import BrokerConfig
-from routelog.broker.process.data_directory import StartError
+from routelog.broker.process.data_directory import DefinitionsFile, StartError
 from routelog.broker.process.node_store import NodeStore
 from routelog.log_backend import Change, SystemClock
 
@@ -18,12 +19,12 @@ def opened(data: Path, **settings: str) -> NodeStore:
     return NodeStore(config, clock, AmqpFront(config, "node", clock), None)
 
 
-async def begun(data: Path, epoch: int) -> NodeStore:
+async def begun(data: Path, epoch: int, definitions: DefinitionsFile | None = None) -> NodeStore:
     store = opened(data)
     store.logs.recover_metadata()
     await store.definitions.load()
     await store.recover()
-    await store.begin(epoch, None)
+    await store.begin(epoch, definitions)
     return store
 
 
@@ -66,3 +67,30 @@ async def test_a_directory_that_cannot_be_used_is_refused_in_words(tmp_path: Pat
     with pytest.raises(StartError, match="another process"):
         opened(tmp_path / "data")
     await store.aclose()
+
+
+def users_file(*names: str) -> DefinitionsFile:
+    users = [{"name": each, "password": "first", "tags": "administrator"} for each in names]
+    content = json.dumps({"users": users, "vhosts": [{"name": "/"}]}).encode()
+    return lambda: content
+
+
+async def names_of_users(store: NodeStore) -> list[str]:
+    names = [user.name for user in store.users.users()]
+    await store.aclose()
+    return names
+
+
+async def test_definitions_are_imported_again_when_their_content_is_another(tmp_path: Path) -> None:
+    store = await begun(tmp_path, 1, users_file("root", "eve"))
+    await store.users.delete_user("eve")
+    await store.users.set_tags("root", ("monitoring",))
+    assert await names_of_users(store) == ["root"]
+    store = await begun(tmp_path, 2, users_file("root", "eve"))
+    assert store.users.get("root").tags == ("monitoring",)
+    assert await names_of_users(store) == ["root"]
+    store = await begun(tmp_path, 3, users_file("ann", "root"))
+    assert store.users.get("root").tags == ("administrator",)
+    assert await names_of_users(store) == ["ann", "root"]
+    store = await begun(tmp_path, 4, users_file("root", "eve"))
+    assert await names_of_users(store) == ["ann", "eve", "root"]
