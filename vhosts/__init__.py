@@ -40,6 +40,7 @@ from routelog.vhosts.definitions.definition_entries import (
     split_tags,
 )
 from routelog.vhosts.definitions.definitions import (
+    WRONG,
     Definitions,
     read_definitions,
     read_definitions_in_turns,

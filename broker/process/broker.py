@@ -122,7 +122,8 @@ class Broker:
                 await store.recover()
                 logs.pressures.on_change = store.gate.close_for
                 epoch = claim_epoch(logs.metadata, logs.journal.recovered_epoch)
-                await store.begin(epoch, self._definitions_file)
+                goes_on = self._place is not None and self._place.page.has_started
+                await store.begin(epoch, self._definitions_file, goes_on=goes_on)
             except (StartError, InvalidDefinition, InvalidName):
                 await self._close_stores()
                 raise

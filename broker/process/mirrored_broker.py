@@ -88,7 +88,7 @@ class MirroredBroker(Broker):
         with usable(config):
             await store.recover()
             front_node.route_here()
-            await store.begin(epoch, self._definitions_file)
+            await store.begin(epoch, self._definitions_file, goes_on=True)
         front_node.hand_over(logs.pressures.reasons)
         self._leading = LeadingGate(
             store.gate,

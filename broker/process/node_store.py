@@ -10,6 +10,7 @@ from routelog.broker.loop.cork import Cork
 from routelog.broker.node.configuration import BrokerConfig
 from routelog.broker.process.data_directory import (
     DefinitionsFile,
+    StartError,
     given_definitions,
     open_logs,
     usable,
@@ -38,6 +39,8 @@ from routelog.log_backend import (
     without_secrets,
 )
 from routelog.vhosts import (
+    WRONG,
+    AuthenticationBusy,
     DefinitionsImport,
     GlobalParameters,
     GroupExpiry,
@@ -147,12 +150,15 @@ class NodeStore:
         text = "recovered: %d virtual hosts, %d queues, %d users, %d journal entries"
         log.info(text, *counts)
 
-    async def begin(self, epoch: int, definitions: DefinitionsFile | None) -> None:
+    async def begin(
+        self, epoch: int, definitions: DefinitionsFile | None, *, goes_on: bool = False
+    ) -> None:
         """Begin to write: this node leads, or is on its own.
 
         Args:
             definitions: what to import, unless it is what was imported last; None: the default user and
                 vhost are made.
+            goes_on: in the place of another one, where clients are: an import that is refused ends nothing.
 
         Raises:
             StartError, InvalidDefinition, InvalidName: they cannot be.
@@ -163,7 +169,7 @@ class NodeStore:
             unawaited(logs.metadata_writer.submit(gone[first : first + ENTRY_CHANGES]))
         self._start_remote()
         await vhosts.load_memories()
-        await self._populate(definitions)
+        await self._populate(definitions, goes_on=goes_on)
         group_expiry = GroupExpiry(
             vhosts.all, self._clock.monotonic, self._loop.call_later, self.scheduler
         )
@@ -191,11 +197,16 @@ class NodeStore:
         logs.on_removed = self.remote.removed
         self.remote.start(self._loop)
 
-    async def _populate(self, definitions: DefinitionsFile | None) -> None:
+    async def _populate(self, definitions: DefinitionsFile | None, *, goes_on: bool) -> None:
         config, vhosts, users = self._config, self.vhosts, self.users
         if definitions is not None:
             # Who brings his own users wants no guest.
-            await self._import(definitions)
+            try:
+                await self._import(definitions)
+            except (StartError, AuthenticationBusy, *WRONG) as error:
+                if not goes_on:
+                    raise
+                log.error("this node goes on without the definitions of its file: %s", error)
             await self.parameters.name_cluster(random_key())
             return
         if not vhosts.all():

@@ -12,6 +12,7 @@ from routelog.broker.node.configuration import BrokerConfig
 from routelog.broker.process.data_directory import DefinitionsFile, StartError
 from routelog.broker.process.node_store import NodeStore
 from routelog.log_backend import Change, SystemClock
+from routelog.vhosts import InvalidDefinition, VhostRecord
 
 
 def opened(data: Path, **settings: str) -> NodeStore:
@@ -19,12 +20,18 @@ def opened(data: Path, **settings: str) -> NodeStore:
     return NodeStore(config, clock, AmqpFront(config, "node", clock), None)
 
 
-async def begun(data: Path, epoch: int, definitions: DefinitionsFile | None = None) -> NodeStore:
+async def begun(
+    data: Path, epoch: int, definitions: DefinitionsFile | None = None, *, goes_on: bool = False
+) -> NodeStore:
     store = opened(data)
     store.logs.recover_metadata()
     await store.definitions.load()
     await store.recover()
-    await store.begin(epoch, definitions)
+    try:
+        await store.begin(epoch, definitions, goes_on=goes_on)
+    except BaseException:
+        await store.aclose()
+        raise
     return store
 
 
@@ -94,3 +101,29 @@ async def test_definitions_are_imported_again_when_their_content_is_another(tmp_
     assert await names_of_users(store) == ["ann", "root"]
     store = await begun(tmp_path, 4, users_file("root", "eve"))
     assert await names_of_users(store) == ["ann", "eve", "root"]
+
+
+async def test_a_node_in_the_place_of_another_one_goes_on_without_an_import_that_is_refused(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = await begun(tmp_path, 1, users_file("root"))
+    await store.vhosts.put(VhostRecord("/", limits={"max-queues": 0}))
+    await store.aclose()
+
+    def cannot_be() -> bytes:
+        queue = {"name": "q", "vhost": "/", "durable": True}
+        return json.dumps({"users": [{"name": "ann"}], "queues": [queue]}).encode()
+
+    def unreadable() -> bytes:
+        raise StartError("definitions d.json: cannot be read")
+
+    for epoch, file, fault in (
+        (2, cannot_be, InvalidDefinition),
+        (4, unreadable, StartError),
+        (6, lambda: b"{", StartError),
+    ):
+        with pytest.raises(fault) as refused:
+            await begun(tmp_path, epoch, file)
+        store = await begun(tmp_path, epoch + 1, file, goes_on=True)
+        assert await names_of_users(store) == ["root"]
+        assert f"without the definitions of its file: {refused.value}" in caplog.text
