@@ -7,6 +7,9 @@ or cluster owns the bucket's prefix, and its leader copies and removes.
 A leader that was deposed may not know it yet, and its requests may arrive late. So none of them may undo what
 a later leader does: names have the epoch, leftovers of later epochs and folders of queues that were declared
 later are left alone, and what retention ends is removed behind a commit only (`Journal.told`).
+
+A folder may be that of a share which is not mounted any more, so nothing that the bucket says, or takes, counts
+unless OWNER is there before and behind it.
 """
 
 import asyncio
@@ -137,6 +140,7 @@ class RemoteStorage:
             stopping=self._stopping,
         )
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="remote-storage")
+        self._own = b""  # content of OWNER
         self._deleted_folders: list[str] = []  # of partitions that were deleted
         self._broken_off: PartitionLog | None = None  # its last copy failed
         self._task: asyncio.Task[None] | None = None
@@ -171,9 +175,10 @@ class RemoteStorage:
             own = bytes(entry.value) if entry is not None else random_name().encode()
             # Known or not: the journal has this epoch before an object has it, so no later leader has the same.
             await self._shard.metadata_writer.submit([Change(_OWNER_KEY, own)])
+            self._own = FORMAT + own
             known = self._shard.metadata.get(_ADDRESS_KEY)
             address = None if known is None else bytes(known.value)
-            self.failure = await self._persist(partial(self._claim, FORMAT + own, address))
+            self.failure = await self._persist(partial(self._claim, address))
             if self.failure:
                 log.critical(
                     "remote storage is not used: %s, as %s says; give each broker a prefix of its own",
@@ -215,7 +220,7 @@ class RemoteStorage:
 
     # -- ownership of the bucket
 
-    async def _claim(self, own: bytes, address: bytes | None) -> str:
+    async def _claim(self, address: bytes | None) -> str:
         """Be the owner of the prefix; returns why that cannot be, or nothing.
 
         Args:
@@ -226,20 +231,40 @@ class RemoteStorage:
                 f"groups have not read what only {address.decode()} has, the address of before, of "
                 f"{unread}: give it back, or move these groups (`routelog reader move`)"
             )
-        owner = await self._in_thread(partial(self._owned, own, address == self._address))
-        if owner == own:
+        loop, is_known = asyncio.get_running_loop(), address == self._address
+        owner = await loop.run_in_executor(self._executor, self._owned, is_known)
+        if owner == self._own:
             return ""
         if owner.startswith(FORMAT):
             return "it belongs to another broker, or to this one before its data directory was made anew"
         return "it is of an unknown format"
 
-    def _owned(self, own: bytes, is_known: bool) -> bytes:
-        with suppress(NoObject), closing(self._bucket.open(OWNER)) as found:
-            return bytes(found.read(0, found.size))
+    def _owned(self, is_known: bool) -> bytes:
+        owner = self._owner()
+        if owner is not None:
+            return owner
         if is_known:  # a folder that is not mounted: readers must not take what is in it for gone
             raise BucketFailed(f"{OWNER} is gone: this is not the bucket it was")
-        self._bucket.write(OWNER, [own], len(own))
-        return own
+        self._bucket.write(OWNER, [self._own], len(self._own))
+        return self._own
+
+    def _owner(self) -> bytes | None:
+        with suppress(NoObject), closing(self._bucket.open(OWNER)) as found:
+            return bytes(found.read(0, found.size))
+        return None
+
+    def _check_own(self) -> None:
+        owner = self._owner()
+        if owner != self._own:
+            what = "gone" if owner is None else "another one"
+            raise BucketFailed(f"{OWNER} is {what}: this is not the bucket it was")
+
+    def _on_own(self, work: Callable[[], Result]) -> Result:
+        """Do some work on the bucket; it counts if the bucket is this broker's before and behind it."""
+        self._check_own()
+        result = work()
+        self._check_own()
+        return result
 
     def _unread(self) -> str:
         # What groups have not read, and the disk does not have: in another bucket they would take it for gone.
@@ -361,7 +386,8 @@ class RemoteStorage:
 
     def _known_segments(self, folder: str, number: int) -> list[RemoteSegment]:
         """List the folder of a partition for its readers."""
-        return self._known(folder, self._unchecked.ends.get(number, 0))
+        end = self._unchecked.ends.get(number, 0)
+        return self._on_own(partial(self._known, folder, end))
 
     async def _copied(self, partition: PartitionLog, remote: RemoteLog, segment: Segment) -> bool:
         try:
@@ -398,4 +424,4 @@ class RemoteStorage:
         partition.has_expired_remote(ended[-1].next_base)
 
     def _in_thread(self, work: Callable[[], Result]) -> asyncio.Future[Result]:
-        return asyncio.get_running_loop().run_in_executor(self._executor, work)
+        return asyncio.get_running_loop().run_in_executor(self._executor, self._on_own, work)

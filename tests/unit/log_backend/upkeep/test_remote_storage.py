@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import threading
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -62,6 +63,53 @@ class HeldBucket(FolderBucket):
             self.reached.set()
             self.let_go.wait(60)
         super().write(name, pieces, size)
+
+
+class Share(FolderBucket):
+    """A bucket on a share: without it, there is the empty folder that it is mounted on.
+
+    Attributes:
+        unmounted_at: the call that finds it unmounted: `write`, `objects`, or `remove_folder`.
+        may_write: to the folder that it is mounted on.
+    """
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(SystemDisk(), root)
+        self._away = root.with_name("share")
+        self.unmounted_at = ""
+        self.may_write = True
+
+    def unmount(self) -> None:
+        """Take it away."""
+        self._root.rename(self._away)
+        self._root.mkdir()
+
+    def mount(self) -> None:
+        """Bring it back."""
+        shutil.rmtree(self._root)
+        self._away.rename(self._root)
+
+    def write(self, name: str, pieces: Iterable[Buffer], size: int) -> None:
+        """See `Bucket`."""
+        self._reach("write")
+        if self._away.exists() and not self.may_write:
+            raise BucketFailed("Permission denied")
+        super().write(name, pieces, size)
+
+    def objects(self, folder: str) -> Mapping[str, int]:
+        """See `Bucket`."""
+        self._reach("objects")
+        return super().objects(folder)
+
+    def remove_folder(self, folder: str) -> None:
+        """See `Bucket`."""
+        self._reach("remove_folder")
+        super().remove_folder(folder)
+
+    def _reach(self, call: str) -> None:
+        if call == self.unmounted_at:
+            self.unmounted_at = ""
+            self.unmount()
 
 
 class Leader:
@@ -181,6 +229,10 @@ def read(place: Path) -> list[bytes]:
 
 def names(place: Path) -> set[str]:
     return {path.name for path in (place / FOLDER).iterdir()}
+
+
+def is_empty(place: Path) -> bool:
+    return not any(place.iterdir())
 
 
 async def test_the_next_leader_adds_what_is_missing_though_its_segments_begin_elsewhere(
@@ -400,7 +452,7 @@ async def test_what_grew_while_the_bucket_was_away_is_copied_then(lead: Lead, pl
         assert (leader.store.metadata.get(UNCHECKED) is not None) == (epoch == 4)
         leader.begin()
         await leader.copied()
-        assert leader.store.metadata.get(UNCHECKED) is None
+        await until(lambda: leader.store.metadata.get(UNCHECKED) is None)  # noqa: B023
         await leader.publish(BODIES[80:90] if epoch == 4 else BODIES[90:])
         await leader.copied()
         await leader.stop()
@@ -415,6 +467,58 @@ async def test_a_bucket_of_an_unknown_format_is_not_used(lead: Lead, place: Path
     assert remote.failure == "it is of an unknown format"
     assert list(leader.bucket.objects("")) == [OWNER]
     assert leader.bucket.folders("") == []
+
+
+@pytest.mark.parametrize("may_write", [False, True])
+@pytest.mark.parametrize("at", ["", "write", "objects"])
+async def test_a_share_that_is_not_mounted_any_more_is_no_empty_bucket(
+    lead: Lead, place: Path, at: str, may_write: bool
+) -> None:
+    share = Share(place)
+    leader = await lead("a", 1, bucket=share).publish(BODIES[:50])
+    leader.log.retention = LET_GO
+    remote = leader.begin()
+    await leader.copied()
+    await until(lambda: len(leader.log.segments) == 1)
+    before, end = leader.segments, leader.log.local_first
+    share.unmounted_at, share.may_write = at, may_write
+    if not at:
+        share.unmount()
+    await leader.publish(BODIES[50:])
+    await until(lambda: leader.segments != before or OWNER in remote.failure)
+    assert (leader.segments, leader.log.local_first) == (before, end)
+    assert is_empty(place) or at == "write", "what comes is not written below the share"
+    share.mount()
+    await leader.copied()
+    await until(lambda: len(leader.log.segments) == 1)
+    assert read(place) == BODIES[: leader.log.local_first]
+
+
+async def test_another_bucket_in_the_place_of_this_one_is_not_used(lead: Lead, place: Path) -> None:
+    leader = await lead("a", 1).publish(BODIES[:50])
+    remote = leader.begin()
+    await leader.copied()
+    before = names(place)
+    (place / OWNER).write_bytes(b"routelog remote storage 2: another")
+    await leader.publish(BODIES[50:])
+    await until(lambda: remote.failure or leader.segments[-1].next_base > 50)
+    assert f"{OWNER} is another one" in remote.failure
+    assert names(place) == before
+
+
+async def test_a_folder_is_removed_when_the_share_is_mounted_again(lead: Lead, place: Path) -> None:
+    share = Share(place)
+    leader = await lead("a", 1, bucket=share).publish(BODIES)
+    leader.begin()
+    await leader.copied()
+    share.unmounted_at = "remove_folder"
+    leader.remote.removed(leader.log)
+    leader.log.retention = None  # nothing else is asked of the bucket
+    await until(lambda: share.unmounted_at == "")
+    await until(lambda: leader.remote.failure or not leader.remote._deleted_folders)
+    share.mount()
+    await until(lambda: not leader.remote._deleted_folders)
+    assert not (place / FOLDER).exists()
 
 
 async def test_what_retention_ends_is_removed_behind_a_commit_only(lead: Lead, place: Path) -> None:
