@@ -1,7 +1,7 @@
 """Where backups are kept: a folder or a bucket, with any number of them.
 
 backups/<name>/manifest.jsonl     see manifest.py; written last
-backups/<name>/files              what only this backup has
+backups/<name>/files-<random>     what only this backup has
 segments/<key>                    a sealed segment with its indexes; backups of one node share them
 """
 
@@ -21,7 +21,7 @@ from routelog.log_backend.remote.bucket import Bucket, BucketFailed, NoObject, S
 
 BACKUPS, SEGMENTS = "backups", "segments"
 MANIFEST = "manifest.jsonl"
-OWN_FILES = "files"
+OWN_FILES = "files"  # and a random part: others may make a backup of this name, too
 PIECE_BYTES = 1024 * 1024  # read and written at once: what a copy has in memory
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")

@@ -1,8 +1,12 @@
-"""Writes a copy of a store into a backup target: the part that blocks and runs in a thread."""
+"""Writes a copy of a store into a backup target: the part that blocks and runs in a thread.
+
+Other brokers may write to the target at the same time, perhaps under the same name. So own files have names of
+nobody else, a manifest is written where none is, and a backup that fails removes only what it has written.
+"""
 
 import hashlib
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import PurePosixPath
 
@@ -18,6 +22,8 @@ from routelog.log_backend.copies.backup_target import (
 from routelog.log_backend.copies.data_copy import CopiedFile, CopyFailed, DataCopy
 from routelog.log_backend.copies.manifest import BackupFile, BackupHeader, BackupObject, Manifest
 from routelog.log_backend.doors.clock import Clock
+from routelog.log_backend.doors.disk import Buffer
+from routelog.log_backend.doors.randomness import random_name
 from routelog.log_backend.remote.bucket import BucketFailed
 
 WAIT_SECONDS_MAX = 0.5  # between two looks whether the copy is still there
@@ -54,6 +60,8 @@ class BackupWriter:
         self._clock = clock
         self._bytes_per_second = bytes_per_second
         self._stopping = stopping
+        self._mark = random_name()  # in the names of objects
+        self._written: list[str] = []  # objects, be they whole or not
         self._began = 0.0
         self._read = 0
 
@@ -72,7 +80,8 @@ class BackupWriter:
         """Write all files of a copy that the target lacks, and then the manifest.
 
         Raises:
-            CopyFailed, BucketFailed: there is no backup of this name.
+            CopyFailed, BucketFailed: there is no such backup.
+            BackupExists: another one of this name was finished meanwhile.
         """
         self._began = self._clock.monotonic()
         self.bytes_total = sum(each.size for each in copy.files)
@@ -80,12 +89,20 @@ class BackupWriter:
             return self._write(copy, header)
         except BaseException:
             with suppress(BucketFailed):
-                self._target.bucket.remove_folder(f"{BACKUPS}/{header.name}")
+                self._remove_own(f"{BACKUPS}/{header.name}")
             raise
+
+    def _remove_own(self, folder: str) -> None:
+        bucket = self._target.bucket
+        for name in reversed(self._written):  # the manifest first
+            if name.startswith(f"{folder}/"):
+                bucket.remove(name)
+        if not bucket.objects(folder):
+            bucket.remove_folder(folder)
 
     def _write(self, copy: DataCopy, header: BackupHeader) -> Manifest:
         own = [each for each in copy.files if not each.is_sealed]
-        objects = [self._stored(copy, f"{BACKUPS}/{header.name}/{OWN_FILES}", own)]
+        objects = [self._stored(copy, f"{BACKUPS}/{header.name}/{OWN_FILES}-{self._mark}", own)]
         known = self._known(header.node)
         for files in _segments(copy.files):
             name = f"{SEGMENTS}/{self._key(copy, files)}"
@@ -97,9 +114,14 @@ class BackupWriter:
                 self.bytes_done += stored.size
             objects.append(stored)
         manifest = Manifest(header, objects)
+        self.check(header.name)
         content = manifest.encode()
-        self._target.bucket.write(manifest_name(header.name), [content], len(content))
+        self._put(manifest_name(header.name), [content], len(content))
         return manifest
+
+    def _put(self, name: str, pieces: Iterable[Buffer], size: int) -> None:
+        self._written.append(name)
+        self._target.bucket.write(name, pieces, size)
 
     def _known(self, node: str) -> Mapping[str, BackupObject]:
         # What the last backup of this node has is there as a whole; what it has not, the node had let go of.
@@ -137,7 +159,7 @@ class BackupWriter:
                 file = BackupFile(each.path, each.size, digest.hexdigest(), each.padded)
                 stored.append(file)
 
-        self._target.bucket.write(name, pieces(), sum(each.size for each in files))
+        self._put(name, pieces(), sum(each.size for each in files))
         return BackupObject(name, stored)
 
     def _pieces(self, copy: DataCopy, file: CopiedFile, at: int = 0) -> Iterator[bytearray]:

@@ -14,6 +14,7 @@ from routelog.log_backend.copies.data_copy import CopyFailed, DataCopy
 from routelog.log_backend.copies.manifest import BackupHeader
 from routelog.log_backend.doors.clock import Clock
 from routelog.log_backend.doors.disk import Disk
+from routelog.log_backend.doors.randomness import random_number
 from routelog.log_backend.remote.bucket import BadBucket, BucketFailed
 from routelog.log_backend.remote.bucket_address import (
     check_address,
@@ -96,7 +97,7 @@ class Backups:
 
         Args:
             url: see `open_bucket`.
-            name: empty: the time, in UTC.
+            name: empty: the time, in UTC, and something random: several brokers may begin in one second.
 
         Raises:
             BadBucket: the address makes no sense, or is a folder inside the data directory.
@@ -105,7 +106,7 @@ class Backups:
         check_address(url)
         check_outside(url, self._copies.data)
         now = datetime.fromtimestamp(self._clock.now() / 1_000_000, UTC)
-        name = name or now.strftime("%Y%m%dT%H%M%SZ")
+        name = name or f"{now:%Y%m%dT%H%M%SZ}-{random_number() & 0xFFFFFF:06x}"
         if not is_backup_name(name):
             raise BackupRefused("a name is up to 100 letters, digits, points and dashes")
         if self._task is not None:

@@ -28,7 +28,7 @@ Target = Annotated[
 def create(
     broker: ManagementClient,
     target: Target,
-    name: Annotated[str, typer.Option(help="Of the backup; else the time, in UTC.")] = "",
+    name: Annotated[str, typer.Option(help="Of the backup; else made of the time, in UTC.")] = "",
     as_json: AsJson = False,
 ) -> None:
     """Copy what the running broker has, without stopping it; only what the target lacks is copied.

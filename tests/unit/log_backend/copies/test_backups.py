@@ -79,6 +79,14 @@ class FastClock(SystemClock):
         return self._looks * 1_000
 
 
+class StillClock(SystemClock):
+    """All begins in the same second."""
+
+    def now(self) -> int:
+        """See `Clock`."""
+        return 1_790_000_000_000_000
+
+
 def opened(target: Path) -> BackupTarget:
     return BackupTarget(FolderBucket(SystemDisk(), target))
 
@@ -101,6 +109,12 @@ def restored(target: Path, data: Path, name: str) -> Path:
     kept = opened(target)
     Restore(kept, kept.manifest(name), data, SystemDisk()).run()
     return data
+
+
+def whole(target: Path) -> list[str]:
+    """Names of the backups that can be read back."""
+    kept = opened(target)
+    return [each.header.name for each in kept.whole() if not any(kept.verify(each))]
 
 
 async def with_segments(data: Path, count: int = 8) -> tuple[LogStore, Backups]:
@@ -293,11 +307,49 @@ async def test_a_backup_that_ends_early_leaves_none_and_lets_go(
     await store.aclose()
 
 
+async def test_backups_of_two_brokers_that_begin_in_one_second_are_both_there(
+    tmp_path: Path, target: Path
+) -> None:
+    brokers = [await with_segments(tmp_path / name) for name in ("a", "b")]
+    for store, _ in brokers:
+        await made(backups_of(store, clock=StillClock()), target)
+    assert len(opened(target).names()) == 2
+    assert whole(target) == opened(target).names()
+    for store, backups in brokers:
+        await backups.aclose()
+        await store.aclose()
+
+
+@pytest.mark.parametrize("is_cancelled", [False, True])
+async def test_a_backup_that_fails_leaves_another_one_of_its_name_alone(
+    tmp_path: Path, target: Path, is_cancelled: bool
+) -> None:
+    first, backups = await with_segments(tmp_path / "a")
+    second, _ = await with_segments(tmp_path / "b")
+    disk = WatchedDisk()
+    arrived, released = disk.hold("allocate", "files*")
+    late = backups_of(second, disk=disk)
+    late.start(f"file://{target}", "nightly")
+    await until(arrived.is_set)
+    await made(backups, target, "nightly")
+    if is_cancelled:
+        late.cancel()
+    released.set()
+    state = await ended(late)
+    reason = "it was cancelled" if is_cancelled else "there is a backup 'nightly' already"
+    assert (state.state, state.error) == ("failed", reason)
+    assert whole(target) == ["nightly"]
+    assert len(list((target / "backups" / "nightly").iterdir())) == 2
+    for store, each in ((first, backups), (second, late)):
+        await each.aclose()
+        await store.aclose()
+
+
 async def test_a_full_target_fails_the_backup(data: Path, target: Path) -> None:
     store, backups = await with_segments(data)
     await backups.aclose()
     disk = WatchedDisk()
-    disk.fail("allocate", "files.part", 28)
+    disk.fail("allocate", "files-*.part", 28)
     backups = backups_of(store, disk=disk)
     backups.start(f"file://{target}", "first")
     state = await ended(backups)
@@ -323,7 +375,7 @@ def first_of(target: Path, what: str) -> Path:
 
 
 @pytest.mark.parametrize("harm", [_flip, _cut, Path.unlink])
-@pytest.mark.parametrize("what", ["segments/*", "backups/first/files"])
+@pytest.mark.parametrize("what", ["segments/*", "backups/first/files-*"])
 async def test_damage_is_found_and_nothing_is_restored(
     data: Path, target: Path, tmp_path: Path, harm: Callable[[Path], None], what: str
 ) -> None:
