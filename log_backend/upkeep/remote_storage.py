@@ -67,7 +67,7 @@ class EpochBeginning:
     """What there was when this node began to lead: all of it is committed.
 
     Attributes:
-        ends: by number of each partition that keeps a log, its next offset.
+        ends: by number of each partition that keeps a log, or has kept one that was copied, its next offset.
         next_number: of the next partition.
     """
 
@@ -80,7 +80,11 @@ class EpochBeginning:
         cls, epoch: int, partitions: Mapping[int, PartitionLog], next_number: int
     ) -> "EpochBeginning":
         """Take what there is at this moment."""
-        logs = [each for each in partitions.values() if each.durable and each.keeps_log]
+        logs = [
+            each
+            for each in partitions.values()
+            if each.durable and (each.keeps_log or each.has_copies)
+        ]
         return cls(epoch, {each.number: each.next_offset for each in logs}, next_number)
 
 

@@ -451,12 +451,25 @@ async def test_what_grew_while_the_bucket_was_away_is_copied_then(lead: Lead, pl
         leader = lead("a", epoch)
         assert (leader.store.metadata.get(UNCHECKED) is not None) == (epoch == 4)
         leader.begin()
-        await leader.copied()
-        await until(lambda: leader.store.metadata.get(UNCHECKED) is None)  # noqa: B023
         await leader.publish(BODIES[80:90] if epoch == 4 else BODIES[90:])
         await leader.copied()
+        assert leader.segments[-1].epoch == epoch
+        assert leader.store.metadata.get(UNCHECKED) is None, "it has checked before it copied"
         await leader.stop()
     assert read(place) == BODIES[: leader.segments[-1].next_base]
+
+
+async def test_copies_of_a_log_that_keeps_none_any_more_are_known(lead: Lead, place: Path) -> None:
+    first = await lead("a", 1).publish(BODIES)
+    first.begin()
+    await first.copied()
+    await first.stop()
+    second = lead("a", 2)
+    second.log.retain(None)  # `x-retention` was taken from the queue
+    remote = second.begin()
+    await until(lambda: second.log.remote is not None or remote.failure)
+    assert remote.failure == ""
+    assert second.segments == first.segments
 
 
 async def test_a_bucket_of_an_unknown_format_is_not_used(lead: Lead, place: Path) -> None:
