@@ -2,7 +2,7 @@
 
 backups/<name>/manifest.jsonl     see manifest.py; written last
 backups/<name>/files-<random>     what only this backup has
-segments/<key>                    a sealed segment with its indexes; backups of one node share them
+segments/<key>-<random>           a sealed segment with its indexes; backups share them
 """
 
 import hashlib
@@ -80,14 +80,13 @@ class BackupTarget:
             with suppress(NoBackup, BackupDamaged):
                 yield self.manifest(name)
 
-    def last(self, node: str | None = None) -> Manifest:
-        """The last that can be read, of one node or of any.
+    def last(self) -> Manifest:
+        """The last that can be read.
 
         Raises:
             NoBackup: there is none.
         """
-        found = (each for each in self.whole() if node is None or each.header.node == node)
-        last = max(found, key=lambda each: each.header.time, default=None)
+        last = max(self.whole(), key=lambda each: each.header.time, default=None)
         if last is None:
             raise NoBackup("no whole backup")
         return last

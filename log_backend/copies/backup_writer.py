@@ -1,7 +1,9 @@
 """Writes a copy of a store into a backup target: the part that blocks and runs in a thread.
 
-Other brokers may write to the target at the same time, perhaps under the same name. So own files have names of
-nobody else, a manifest is written where none is, and a backup that fails removes only what it has written.
+Other brokers may write to the target at the same time, perhaps under the same name, and some have the same
+segments: a standby that was promoted, nodes of a cluster. So no object is written over: each has a random part
+in its name, and a manifest is written where none is. What a whole backup has is used again. A backup that fails
+removes only what it has written.
 """
 
 import hashlib
@@ -16,7 +18,6 @@ from routelog.log_backend.copies.backup_target import (
     PIECE_BYTES,
     SEGMENTS,
     BackupTarget,
-    NoBackup,
     manifest_name,
 )
 from routelog.log_backend.copies.data_copy import CopiedFile, CopyFailed, DataCopy
@@ -99,16 +100,20 @@ class BackupWriter:
                 bucket.remove(name)
         if not bucket.objects(folder):
             bucket.remove_folder(folder)
+        for name in self._written:
+            # There may be many, and a stop waits.
+            if name.startswith(f"{SEGMENTS}/") and not self._stopping.is_set():
+                bucket.remove(name)
 
     def _write(self, copy: DataCopy, header: BackupHeader) -> Manifest:
         own = [each for each in copy.files if not each.is_sealed]
-        objects = [self._stored(copy, f"{BACKUPS}/{header.name}/{OWN_FILES}-{self._mark}", own)]
-        known = self._known(header.node)
+        objects = [self._stored(copy, f"{BACKUPS}/{header.name}/{OWN_FILES}", own)]
+        own_known, others_known = self._known(header.node)
         for files in _segments(copy.files):
-            name = f"{SEGMENTS}/{self._key(copy, files)}"
-            stored = known.get(name)
+            key = self._key(copy, files)
+            stored = own_known.get(key) or self._equal(copy, files, others_known.get(key))
             if stored is None:
-                stored = self._stored(copy, name, files)
+                stored = self._stored(copy, f"{SEGMENTS}/{key}", files)
             else:
                 self.bytes_kept += stored.size
                 self.bytes_done += stored.size
@@ -123,18 +128,32 @@ class BackupWriter:
         self._written.append(name)
         self._target.bucket.write(name, pieces, size)
 
-    def _known(self, node: str) -> Mapping[str, BackupObject]:
-        # What the last backup of this node has is there as a whole; what it has not, the node had let go of.
-        try:
-            earlier = self._target.last(node)
-        except NoBackup:
-            return {}
+    def _known(self, node: str) -> tuple[Mapping[str, BackupObject], Mapping[str, BackupObject]]:
+        """By their keys, the segments that whole backups have: those of this node, and others."""
+        own: dict[str, BackupObject] = {}
+        others: dict[str, BackupObject] = {}
         sizes = self._target.bucket.objects(SEGMENTS)
-        return {
-            each.object: each
-            for each in earlier.objects
-            if sizes.get(each.object.rpartition("/")[2]) == each.size
-        }
+        for earlier in self._target.whole():
+            found = own if earlier.header.node == node else others
+            for each in earlier.objects:
+                name = each.object.rpartition("/")[2]
+                if sizes.get(name) == each.size:
+                    found[name.partition("-")[0]] = each
+        return own, others
+
+    def _equal(
+        self, copy: DataCopy, files: Sequence[CopiedFile], other: BackupObject | None
+    ) -> BackupObject | None:
+        # The key is of the end only, and the disk of another node may have damaged what lies before it.
+        if other is None or other.files != [self._read_whole(copy, each) for each in files]:
+            return None
+        return other
+
+    def _read_whole(self, copy: DataCopy, file: CopiedFile) -> BackupFile:
+        digest = hashlib.sha256()
+        for piece in self._pieces(copy, file):
+            digest.update(piece)
+        return BackupFile(file.path, file.size, digest.hexdigest(), file.padded)
 
     def _key(self, copy: DataCopy, files: Sequence[CopiedFile]) -> str:
         # The times of the index are microseconds: no two segments have the same.
@@ -147,6 +166,7 @@ class BackupWriter:
         return digest.hexdigest()
 
     def _stored(self, copy: DataCopy, name: str, files: Sequence[CopiedFile]) -> BackupObject:
+        name = f"{name}-{self._mark}"
         stored: list[BackupFile] = []
 
         def pieces() -> Iterator[bytearray]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -35,9 +36,9 @@ from routelog.log_backend.copies.restore import (
     RestoreUnfinished,
 )
 from routelog.log_backend.doors.clock import Clock, SystemClock
-from routelog.log_backend.doors.disk import Disk, SystemDisk
+from routelog.log_backend.doors.disk import Buffer, Disk, SystemDisk
 from routelog.log_backend.log_store import LogStore
-from routelog.log_backend.remote.bucket import BadBucket
+from routelog.log_backend.remote.bucket import BadBucket, BucketFailed
 from routelog.log_backend.remote.folder_bucket import FolderBucket
 
 SMALL_SEGMENTS = replace(QUIET, segment_bytes=64 * 1024)
@@ -54,13 +55,14 @@ def backups_of(
     bytes_per_second: int = 0,
     disk: Disk | None = None,
     clock: Clock | None = None,
+    node: str = "node@here",
 ) -> Backups:
     return Backups(
         store.copies,
         disk or SystemDisk(),
         clock or SystemClock(),
         asyncio.get_running_loop(),
-        node="node@here",
+        node=node,
         version="1",
         remote_storage="",
         bytes_per_second=bytes_per_second,
@@ -77,6 +79,23 @@ class FastClock(SystemClock):
         """See `Clock`."""
         self._looks += 1
         return self._looks * 1_000
+
+
+class TornBucket(FolderBucket):
+    """As in a bucket of S3, an object that is not complete gets its name, too.
+
+    Attributes:
+        tears: segments are not completed.
+    """
+
+    tears = False
+
+    def write(self, name: str, pieces: Iterable[Buffer], size: int) -> None:
+        """See `Bucket`."""
+        if not (self.tears and "segments" in name):
+            return super().write(name, pieces, size)
+        super().write(name, [b"torn"], 4)
+        raise BucketFailed("the connection broke")
 
 
 class StillClock(SystemClock):
@@ -115,6 +134,11 @@ def whole(target: Path) -> list[str]:
     """Names of the backups that can be read back."""
     kept = opened(target)
     return [each.header.name for each in kept.whole() if not any(kept.verify(each))]
+
+
+def segments(target: Path) -> set[str]:
+    """Names of the segments in it."""
+    return {each.name for each in target.glob("segments/*")}
 
 
 async def with_segments(data: Path, count: int = 8) -> tuple[LogStore, Backups]:
@@ -194,12 +218,10 @@ async def test_what_is_in_an_earlier_backup_and_gone_is_copied_again(
     store, backups = await with_segments(data)
     await made(backups, target, "first")
     lost = next((target / "segments").iterdir())
-    size = lost.stat().st_size
     lost.write_bytes(b"cut")
     state = await made(backups, target, "second")
     assert 0 < state.bytes_kept < state.bytes_total
-    assert lost.stat().st_size == size
-    assert list(opened(target).verify(opened(target).manifest("second"))) == []
+    assert whole(target) == ["second"]
     await backups.aclose()
     await store.aclose()
 
@@ -301,6 +323,7 @@ async def test_a_backup_that_ends_early_leaves_none_and_lets_go(
     }
     assert (state.state, state.error) == ("failed", reasons[how])
     assert opened(target).names() == []
+    assert how == "stopped" or segments(target) == set()
     await until(lambda: not any((data / "copies").iterdir()))
     await durable(store, append(store.partitions[1]))
     await backups.aclose()
@@ -342,6 +365,86 @@ async def test_a_backup_that_fails_leaves_another_one_of_its_name_alone(
     assert len(list((target / "backups" / "nightly").iterdir())) == 2
     for store, each in ((first, backups), (second, late)):
         await each.aclose()
+        await store.aclose()
+
+
+async def with_equal_segments(one: Path, other: Path) -> tuple[LogStore, LogStore]:
+    """Stores of a node, and of one that took a copy of it."""
+    first, backups = await with_segments(one)
+    await backups.aclose()
+    await first.aclose()
+    shutil.copytree(one, other)
+    return (
+        start_store(one, options=SMALL_SEGMENTS)[0],
+        start_store(other, options=SMALL_SEGMENTS, epoch=2)[0],
+    )
+
+
+async def test_a_backup_that_fails_damages_none_with_the_same_segments(
+    tmp_path: Path, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bucket = TornBucket(SystemDisk(), target)
+    monkeypatch.setattr(backups_module, "open_bucket", lambda url, disk: bucket)
+    stores = await with_equal_segments(tmp_path / "a", tmp_path / "b")
+    first, second = backups_of(stores[0]), backups_of(stores[1], node="b")
+    await made(first, target, "first")
+    bucket.tears = True
+    second.start(f"file://{target}", "second")
+    await ended(second)
+    assert "first" in whole(target)
+    for store, backups in zip(stores, (first, second), strict=True):
+        await backups.aclose()
+        await store.aclose()
+
+
+async def test_a_backup_that_fails_leaves_no_torn_segments(
+    data: Path, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bucket = TornBucket(SystemDisk(), target)
+    monkeypatch.setattr(backups_module, "open_bucket", lambda url, disk: bucket)
+    store, backups = await with_segments(data)
+    bucket.tears = True
+    backups.start(f"file://{target}", "first")
+    assert (await ended(backups)).error == "the connection broke"
+    assert segments(target) == set()
+    await backups.aclose()
+    await store.aclose()
+
+
+async def test_backups_of_the_same_segments_at_once_leave_each_other_alone(
+    tmp_path: Path, target: Path
+) -> None:
+    stores = await with_equal_segments(tmp_path / "a", tmp_path / "b")
+    disk = WatchedDisk()
+    arrived, released = disk.hold("sync", f"{'[0-9a-f]' * 64}*")  # of the first segment
+    first, second = backups_of(stores[0], disk=disk), backups_of(stores[1], node="b")
+    first.start(f"file://{target}", "first")
+    await until(arrived.is_set)
+    await made(second, target, "second")
+    released.set()
+    assert (await ended(first)).error == ""
+    assert whole(target) == ["first", "second"]
+    for store, backups in zip(stores, (first, second), strict=True):
+        await backups.aclose()
+        await store.aclose()
+
+
+async def test_a_backup_shares_the_equal_segments_of_another_node(
+    tmp_path: Path, target: Path
+) -> None:
+    stores = await with_equal_segments(tmp_path / "a", tmp_path / "b")
+    first, second = backups_of(stores[0]), backups_of(stores[1], node="b")
+    _flip(min((tmp_path / "a" / "logs").rglob("*.log")))
+    await made(first, target, "first")
+    before = segments(target)
+    state = await made(second, target, "second")
+    assert 0 < state.bytes_kept < state.bytes_total
+    (copied,) = segments(target) - before
+    named = [each.object for each in opened(target).manifest("second").objects]
+    assert f"segments/{copied}" in named, "the one that is damaged on the other node"
+    assert whole(target) == ["first", "second"]
+    for store, backups in zip(stores, (first, second), strict=True):
+        await backups.aclose()
         await store.aclose()
 
 
