@@ -87,6 +87,9 @@ def promote(data: Path, disk: Disk) -> Mark:
     """
     if not is_standby(data, disk):
         raise NoStandby(f"{data} is no standby's: 'routelog follow' makes one")
+    if copies_first(data, disk):
+        before = f"what is there is older; to serve that, remove {data / _FILE}"
+        raise NoStandby(f"{data} has nothing of its node yet: {before}")
     with open_metadata(data, disk, read_only=False) as metadata:
         end = journal_end(data / "journal", disk, JournalExtent(metadata))
         if end.position == 0:

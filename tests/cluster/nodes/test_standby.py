@@ -250,6 +250,32 @@ async def test_a_promoted_standby_begins_an_epoch_of_its_own(tmp_path: Path, por
     assert await content(crashed) == expected
 
 
+async def test_a_node_that_follows_is_promoted_with_a_copy_not_with_what_it_had(
+    tmp_path: Path, port: int
+) -> None:
+    lost = await LeadingStore(tmp_path / "a", port).start()
+    await durable(lost.store, append(await lost.declare("q"), 5))
+    await lost.aclose()
+    follower = await FollowingStore(tmp_path / "a", port).start()  # the other node is down
+    await follower.aclose()
+    with pytest.raises(NoStandby, match="has nothing of its node yet"):
+        promote(tmp_path / "a", SystemDisk())
+    assert is_standby(tmp_path / "a", SystemDisk())
+    other = await LeadingStore(tmp_path / "b", port).start()
+    queue = await other.declare("q")
+    append(queue, 3)
+    follower = await FollowingStore(tmp_path / "a", port).start()
+    await follower.ended()
+    await follower.aclose()
+    follower = await FollowingStore(tmp_path / "a", port).start()
+    await caught_up(other, follower)
+    expected = await unsettled(queue)
+    await follower.aclose()
+    await other.aclose()
+    promote(tmp_path / "a", SystemDisk())
+    assert await content(tmp_path / "a") == expected
+
+
 async def test_who_does_not_know_the_secret_gets_nothing(
     tmp_path: Path, port: int, caplog: pytest.LogCaptureFixture
 ) -> None:
