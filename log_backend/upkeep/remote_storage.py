@@ -245,12 +245,12 @@ class RemoteStorage:
 
     def _owned(self, is_known: bool) -> bytes:
         owner = self._owner()
-        if owner is not None:
-            return owner
-        if is_known:  # a folder that is not mounted: readers must not take what is in it for gone
+        if owner is None and not is_known:
+            self._bucket.write(OWNER, [self._own], len(self._own))
+            owner = self._owner()  # perhaps of another broker, which found none, either
+        if owner is None:  # not mounted: readers must not take what is in it for gone
             raise BucketFailed(f"{OWNER} is gone: this is not the bucket it was")
-        self._bucket.write(OWNER, [self._own], len(self._own))
-        return self._own
+        return owner
 
     def _owner(self) -> bytes | None:
         with suppress(NoObject), closing(self._bucket.open(OWNER)) as found:

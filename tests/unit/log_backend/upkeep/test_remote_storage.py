@@ -472,6 +472,23 @@ async def test_copies_of_a_log_that_keeps_none_any_more_are_known(lead: Lead, pl
     assert second.segments == first.segments
 
 
+async def test_of_two_brokers_that_begin_at_once_one_has_the_bucket(
+    lead: Lead, place: Path
+) -> None:
+    class Contested(FolderBucket):
+        def write(self, name: str, pieces: Iterable[Buffer], size: int) -> None:
+            super().write(name, pieces, size)
+            if name == OWNER:  # another broker had found none, either
+                super().write(name, [b"routelog remote storage 2: another"], 34)
+
+    leader = await lead("a", 1, bucket=Contested(SystemDisk(), place)).publish(BODIES)
+    remote = leader.begin()
+    await until(lambda: remote.failure)
+    assert remote.failure.startswith("it belongs to another broker")
+    assert leader.bucket.folders("") == []
+    assert leader.store.metadata.get(b"remote-address") is None
+
+
 async def test_a_bucket_of_an_unknown_format_is_not_used(lead: Lead, place: Path) -> None:
     FolderBucket(SystemDisk(), place).write(OWNER, [b"a name of format 1"], 18)
     leader = await lead("a", 1).publish(BODIES)
