@@ -246,5 +246,10 @@ from routelog.vhosts.stored.user import User
 from routelog.vhosts.vhost.group_expiry import GroupExpiry
 from routelog.vhosts.vhost.topology_keeper import Durable
 from routelog.vhosts.vhost.vhost import VirtualHost
-from routelog.vhosts.vhost.vhost_definitions import BindCheck, RemoteTransaction
+from routelog.vhosts.vhost.vhost_definitions import (
+    BindCheck,
+    Check,
+    RemoteTransaction,
+    VhostDefinitions,
+)
 from routelog.vhosts.vhost.vhost_directory import VhostDirectory

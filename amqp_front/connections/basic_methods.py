@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from pamqp import commands
 
 from routelog.amqp_front.connections.channel_transactions import TransactionalChannel
-from routelog.amqp_front.connections.topology_methods import queue_name, with_queue
+from routelog.amqp_front.connections.topology_methods import queue_name, with_readable
 from routelog.amqp_front.consuming.redelivery import Redelivery
 from routelog.amqp_front.publishing.content import PartialContent
 from routelog.amqp_front.wire.command import ACK, DISCARD, REFUSE, REQUEUE, SettleRun
@@ -19,7 +19,7 @@ from routelog.amqp_front.wire.errors import (
     SoftError,
 )
 from routelog.broker import PSEUDO_QUEUE
-from routelog.vhosts import QueueHandle, ResourceKind, Verb, after
+from routelog.vhosts import QueueHandle, SessionLost, after
 
 
 class BasicChannel(TransactionalChannel, Protocol):
@@ -63,21 +63,26 @@ def _consume(channel: BasicChannel, method: Any) -> None:
     def consume(queue: QueueHandle) -> None:
         options = {"no_ack": method.no_ack, "exclusive": method.exclusive}
         attached = consumption.consume(queue, tag, method.arguments, begun, **options)
-        channel.when(attached, _said, method)
+        is_lost = asyncio.ensure_future(_is_lost(attached)) if asyncio.isfuture(attached) else False
+        channel.when(is_lost, attached_or_lost, method)
 
-    _with_readable(channel, name, consume, method)
+    def attached_or_lost(is_lost: bool) -> None:
+        if is_lost:  # the next leader is asked, if the client may read then
+            with_readable(channel, name, consume, method)
+
+    with_readable(channel, name, consume, method)
+
+
+async def _is_lost(attached: asyncio.Future[None]) -> bool:
+    try:
+        await attached
+    except SessionLost:
+        return True
+    return False
 
 
 def _said(_: None) -> None:
     """The reply was sent where the queue's answer was known: there is nothing left to do."""
-
-
-def _with_readable(
-    channel: BasicChannel, name: str, use: Callable[[QueueHandle], None], method: Any
-) -> None:
-    # In this order: who may not read it is not told whether it is there.
-    channel.permissions.authorize(ResourceKind.QUEUE, name, Verb.READ)
-    with_queue(channel, name, use, method)
 
 
 def _cancel(channel: BasicChannel, method: Any) -> None:
@@ -98,7 +103,7 @@ def _cancelled(channel: BasicChannel, method: Any) -> None:
 
 def _get(channel: BasicChannel, method: Any) -> None:
     name = queue_name(channel, method.queue)
-    _with_readable(channel, name, partial(_get_from, channel, method), method)
+    with_readable(channel, name, partial(_get_from, channel, method), method)
 
 
 def _get_from(channel: BasicChannel, method: Any, queue: QueueHandle) -> None:

@@ -18,8 +18,10 @@ from routelog.amqp_front.wire.errors import (
 from routelog.broker import ADDRESS_PREFIX, PSEUDO_QUEUE
 from routelog.exchanges import Binding, DefaultExchangeProtected, Exchange
 from routelog.vhosts import (
+    AccessRefused,
     Answer,
     BindCheck,
+    Check,
     Durable,
     PermissionCache,
     QueueCounts,
@@ -27,6 +29,7 @@ from routelog.vhosts import (
     QueueProperties,
     ResourceKind,
     Verb,
+    VhostDefinitions,
     VirtualHost,
     server_name,
 )
@@ -43,6 +46,7 @@ class TopologyChannel(Protocol):
     services: Services
     vhost: VirtualHost
     permissions: PermissionCache
+    closing: bool
     last_queue: str
 
     @property
@@ -78,15 +82,35 @@ def queue_name(channel: TopologyChannel, name: str) -> str:
     return channel.last_queue
 
 
-def with_queue(
+def allowed(channel: TopologyChannel, check: Check | None = None) -> VhostDefinitions:
+    """The definitions for a command that its client may give: see `VhostDefinitions.provided`.
+
+    Args:
+        check: None: the command comes with a `BindCheck`.
+    """
+
+    def checked() -> None:
+        if channel.closing:  # whoever has its user's name since has other connections
+            raise AccessRefused("the channel is closed")
+        if check is not None:
+            check()
+
+    return channel.vhost.definitions.provided(checked)
+
+
+def with_readable(
     channel: TopologyChannel, name: str, use: Callable[[QueueHandle], None], method: Any
 ) -> None:
-    """Call `use` with a queue; see `when`."""
+    """Call `use` with a queue that the client may read; see `when`.
+
+    Who may not is not told whether it is there.
+    """
 
     def again(_: QueueHandle) -> None:  # another node may lead meanwhile
-        with_queue(channel, name, use, method)
+        with_readable(channel, name, use, method)
 
-    found = channel.vhost.definitions.queue(name, channel.connection)
+    may_read = partial(channel.permissions.authorize, QUEUE, name, READ)
+    found = allowed(channel, may_read).queue(name, channel.connection)
     if isinstance(found, Future):
         channel.when(found, again, method)
     else:
@@ -95,16 +119,15 @@ def with_queue(
 
 def exchange_declare(channel: TopologyChannel, method: Any) -> None:
     """Declare an exchange, or ask whether there is one."""
-    definitions = channel.vhost.definitions
     name = method.exchange.translate(_LINE_ENDS)
     if method.passive:
         if not name:
             raise DefaultExchangeProtected(channel.vhost.name)
-        channel.permissions.authorize_any(EXCHANGE, name)
-        done = definitions.exchange_declared(name)
+        may_see = partial(channel.permissions.authorize_any, EXCHANGE, name)
+        done = allowed(channel, may_see).exchange_declared(name)
     else:
-        channel.permissions.authorize(EXCHANGE, name, CONFIGURE)
-        _authorize_alternate(channel, name, method.arguments)
+        may_declare = partial(_authorize_exchange, channel, name, method.arguments)
+        definitions = allowed(channel, may_declare)
         if (departed := definitions.wait_for_free("exchange", name)) is not None:
             channel.again_behind(departed, method)
             return
@@ -123,37 +146,36 @@ def exchange_declare(channel: TopologyChannel, method: Any) -> None:
 def exchange_delete(channel: TopologyChannel, method: Any) -> None:
     """Delete an exchange."""
     name = method.exchange.translate(_LINE_ENDS)
-    channel.permissions.authorize(EXCHANGE, name, CONFIGURE)
-    done = channel.vhost.definitions.delete_exchange(name, if_unused=method.if_unused)
+    may_delete = partial(channel.permissions.authorize, EXCHANGE, name, CONFIGURE)
+    done = allowed(channel, may_delete).delete_exchange(name, if_unused=method.if_unused)
     _reply(channel, method, done, commands.Exchange.DeleteOk)
 
 
 def exchange_bind(channel: TopologyChannel, method: Any) -> None:
     """Bind an exchange to an exchange."""
-    done = channel.vhost.definitions.bind(*_exchange_binding(channel, method))
+    done = allowed(channel).bind(*_exchange_binding(channel, method))
     _reply(channel, method, done, commands.Exchange.BindOk)
 
 
 def exchange_unbind(channel: TopologyChannel, method: Any) -> None:
     """Remove a binding between exchanges."""
-    done = channel.vhost.definitions.unbind(*_exchange_binding(channel, method))
+    done = allowed(channel).unbind(*_exchange_binding(channel, method))
     _reply(channel, method, done, commands.Exchange.UnbindOk)
 
 
 def queue_declare(channel: TopologyChannel, method: Any) -> None:
     """Declare a queue, or ask for its counts."""
-    definitions = channel.vhost.definitions
     if method.queue == PSEUDO_QUEUE or method.queue.encode().startswith(ADDRESS_PREFIX):
         _reply_queue(channel, method)
         return
     if method.passive:
         name = queue_name(channel, method.queue)
-        channel.permissions.authorize_any(QUEUE, name)
-        counts = definitions.queue_declared(name, channel.connection)
+        may_see = partial(channel.permissions.authorize_any, QUEUE, name)
+        counts = allowed(channel, may_see).queue_declared(name, channel.connection)
     else:
         name = method.queue.translate(_LINE_ENDS) or server_name(method.arguments)
-        channel.permissions.authorize(QUEUE, name, CONFIGURE)
-        _authorize_dead_letters(channel, name, method.arguments)
+        may_declare = partial(_authorize_queue, channel, name, method.arguments)
+        definitions = allowed(channel, may_declare)
         if (departed := definitions.wait_for_free("queue", name)) is not None:
             channel.again_behind(departed, method)
             return
@@ -190,21 +212,20 @@ def _reply_queue(channel: TopologyChannel, method: Any) -> None:
 
 def queue_bind(channel: TopologyChannel, method: Any) -> None:
     """Bind a queue to an exchange."""
-    done = channel.vhost.definitions.bind(*_queue_binding(channel, method))
+    done = allowed(channel).bind(*_queue_binding(channel, method))
     _reply(channel, method, done, commands.Queue.BindOk)
 
 
 def queue_unbind(channel: TopologyChannel, method: Any) -> None:
     """Remove a binding of a queue; one that is not there is as good as removed."""
-    done = channel.vhost.definitions.unbind(*_queue_binding(channel, method))
+    done = allowed(channel).unbind(*_queue_binding(channel, method))
     _reply(channel, method, done, commands.Queue.UnbindOk)
 
 
 def queue_purge(channel: TopologyChannel, method: Any) -> None:
     """Drop all messages that are ready."""
     name = queue_name(channel, method.queue)
-    channel.permissions.authorize(QUEUE, name, READ)
-    with_queue(channel, name, partial(_purge, channel, method), method)
+    with_readable(channel, name, partial(_purge, channel, method), method)
 
 
 def _purge(channel: TopologyChannel, method: Any, queue: QueueHandle) -> None:
@@ -216,10 +237,11 @@ def _purge(channel: TopologyChannel, method: Any, queue: QueueHandle) -> None:
 def queue_delete(channel: TopologyChannel, method: Any) -> None:
     """Delete a queue; one that is not there is as good as deleted."""
     name = queue_name(channel, method.queue)
-    channel.permissions.authorize(QUEUE, name, CONFIGURE)
+    may_delete = partial(channel.permissions.authorize, QUEUE, name, CONFIGURE)
+    definitions = allowed(channel, may_delete)
     conditions = {"if_unused": method.if_unused, "if_empty": method.if_empty}
     channel.hold_cancels()
-    count = channel.vhost.definitions.delete_queue_of(name, channel.connection, **conditions)
+    count = definitions.delete_queue_of(name, channel.connection, **conditions)
     _when_counted(channel, method, count, commands.Queue.DeleteOk)
 
 
@@ -266,9 +288,10 @@ def _authorize_binding(channel: TopologyChannel, kind: ResourceKind, binding: Bi
         channel.permissions.authorize_topic(binding.source, READ, binding.routing_key)
 
 
-def _authorize_alternate(
+def _authorize_exchange(
     channel: TopologyChannel, name: str, arguments: Mapping[str, object]
 ) -> None:
+    channel.permissions.authorize(EXCHANGE, name, CONFIGURE)
     for argument in ("alternate-exchange", "x-alternate-exchange"):
         alternate = arguments.get(argument)
         if isinstance(alternate, str):
@@ -276,9 +299,8 @@ def _authorize_alternate(
             channel.permissions.authorize(EXCHANGE, alternate, WRITE)
 
 
-def _authorize_dead_letters(
-    channel: TopologyChannel, name: str, arguments: Mapping[str, object]
-) -> None:
+def _authorize_queue(channel: TopologyChannel, name: str, arguments: Mapping[str, object]) -> None:
+    channel.permissions.authorize(QUEUE, name, CONFIGURE)
     exchange = arguments.get("x-dead-letter-exchange")
     if isinstance(exchange, str):
         channel.permissions.authorize(QUEUE, name, READ)

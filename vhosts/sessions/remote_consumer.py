@@ -85,7 +85,7 @@ class RemoteConsumer:
     """One consumer of a remote queue (`ConsumerSource`, `SessionConsumer`).
 
     Attributes:
-        attached: resolves when the leader has it for the first time, or has the leader's error.
+        attached: resolves when the leader has it, or has the leader's error, or SessionLost.
         subject: its number in the session.
         partitions: what its deliveries came from in the session, by index.
         has_left: nothing is handed on any more.
@@ -223,9 +223,9 @@ class RemoteConsumer:
                 each.size = 0
         else:
             self._waiting.clear()
-        if not (self._has_begun or was_open):
+        if not self._has_begun:
             self.ended(SessionLost(self._queue.full_name, self._session.leader))
-        elif self._has_begun and was_open and self._options.cancel_on_failover:
+        elif was_open and self._options.cancel_on_failover:
             self.ended(None)
         else:
             self.attach()
@@ -234,7 +234,7 @@ class RemoteConsumer:
         """A queue of this node has the messages from here on: let it serve the consumer."""
         if self.has_left:
             return
-        options = replace(self._options, places=self._passed, comes_back=self._has_begun)
+        options = replace(self._options, places=self._passed, comes_back=True)
         self.end()
         try:
             attaching = queue.attach(self._consumer, options, partial(self._move, queue))
@@ -244,13 +244,7 @@ class RemoteConsumer:
             attaching.add_done_callback(self._moved)
 
     def _move(self, queue: QueueHandle, source: ConsumerSource) -> None:
-        self._consumer.queue, self._successor = queue, source
-        if self._has_begun:
-            self._consumer.source = source
-        else:
-            self._begin(source)
-            if not self.attached.done():
-                self.attached.set_result(None)
+        self._consumer.queue, self._consumer.source, self._successor = queue, source, source
 
     def _moved(self, attaching: "asyncio.Future[None]") -> None:
         error = None if attaching.cancelled() else attaching.exception()

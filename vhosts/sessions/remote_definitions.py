@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Set
+from copy import copy
 from functools import partial
 from typing import Any
 
@@ -17,7 +18,7 @@ from routelog.vhosts.sessions.front_transaction import FrontTransaction
 from routelog.vhosts.sessions.leader_link import LeaderLink
 from routelog.vhosts.sessions.remote_queue import RemoteQueue, counts_of
 from routelog.vhosts.vhost.vhost import VirtualHost
-from routelog.vhosts.vhost.vhost_definitions import BindCheck, Done
+from routelog.vhosts.vhost.vhost_definitions import BindCheck, Check, Done
 
 TRIES_MAX = 3  # a change may meet one leader's end, and the next one's
 
@@ -75,6 +76,14 @@ class RemoteDefinitions:
         self._queues = queues
         self._link = link
         self._connections = connections
+        self._check: Check = lambda: None
+
+    def provided(self, check: Check) -> "RemoteDefinitions":
+        """See `VhostDefinitions`."""
+        check()
+        provided = copy(self)
+        provided._check = check
+        return provided
 
     # -- exchanges and bindings
 
@@ -275,19 +284,28 @@ class RemoteDefinitions:
         """Call the leader, and the next one when that is lost: what is declared twice is there once.
 
         What was removed, others may have made since: it is not removed again. When a session was not opened in
-        time, no leader is waited for once more.
+        time, no leader is waited for once more. What its client may do is checked behind each wait, by what the
+        next leader has told: others may have been answered that he may not.
         """
+        has_waited = False
         for tries_left in reversed(range(TRIES_MAX)):
             session = self._link.session
             try:
+                if not session.is_open:
+                    await session.call("carried_out")
+                    has_waited = True
+                if has_waited:
+                    self._check()
                 return await ask(session)
             except SessionLost:
+                has_waited = True
                 if not may_repeat(session):
                     raise
-                if self._vhost.definitions is not self:
+                if self._vhost.definitions is self._vhost:  # this node leads
                     break
                 if not (session.was_open and tries_left):
                     raise
+        self._check()
         answer = here()
         return await answer if asyncio.isfuture(answer) else answer
 

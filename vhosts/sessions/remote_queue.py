@@ -20,7 +20,7 @@ from routelog.vhosts.arguments.queue_arguments import (
 )
 from routelog.vhosts.arguments.queue_properties import QueueProperties
 from routelog.vhosts.counters.counters import MessageCounters
-from routelog.vhosts.errors import OutcomePending
+from routelog.vhosts.errors import OutcomePending, SessionLost
 from routelog.vhosts.messages.consumer import Consumer
 from routelog.vhosts.messages.delivery import Delivery, DeliverySource, put_back
 from routelog.vhosts.queues.queue_handle import (
@@ -209,8 +209,14 @@ class RemoteQueue:
         options: ConsumeOptions,
         begin: Callable[[ConsumerSource], None],
     ) -> "asyncio.Future[None]":
-        """See `QueueHandle`."""
+        """See `QueueHandle`.
+
+        Raises:
+            SessionLost: or the future has it; who asks again sees first whether its client still may.
+        """
         self._check()
+        if not self.link.session.is_open:
+            raise SessionLost(self.full_name, self.link.session.leader)
         remote = self._consumers[consumer] = RemoteConsumer(self, consumer, options, begin)
         remote.attach()
         return remote.attached

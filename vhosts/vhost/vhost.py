@@ -61,7 +61,7 @@ from routelog.vhosts.vhost.hosted_queues import HostedQueues, QueueStore
 from routelog.vhosts.vhost.route_targets import RouteTargets
 from routelog.vhosts.vhost.stored_topology import StoredQueue, StoredTopology
 from routelog.vhosts.vhost.topology_keeper import Durable, TopologyKeeper
-from routelog.vhosts.vhost.vhost_definitions import BindCheck, VhostDefinitions
+from routelog.vhosts.vhost.vhost_definitions import BindCheck, Check, VhostDefinitions
 from routelog.vhosts.vhost.vhost_policies import VhostPolicies
 
 log = logging.getLogger(__name__)
@@ -214,6 +214,11 @@ class VirtualHost:
         )
 
     # -- exchanges and bindings
+
+    def provided(self, check: Check) -> "VirtualHost":
+        """See `VhostDefinitions`: nothing here waits for another node."""
+        check()
+        return self
 
     def declare_exchange(self, exchange: Exchange) -> Durable:
         """Declare an exchange; see `RoutingTable.declare` for what it refuses.

@@ -12,6 +12,7 @@ from routelog.vhosts.messages.recipient import Recipient
 from routelog.vhosts.queues.queue_handle import Answer, QueueCounts, QueueHandle
 
 BindCheck = Callable[[Binding], None]  # raises if the client may not, as the definitions are
+Check = Callable[[], None]  # raises if the client may not by now
 Done = asyncio.Future[Any] | None  # None: it is durable, or need not be
 
 
@@ -54,6 +55,13 @@ class VhostDefinitions(Protocol):
 
     What a method raises may come with its answer instead.
     """
+
+    def provided(self, check: Check) -> "VhostDefinitions":
+        """These, for a client who has to pass a check: at once, and again behind each wait for a leader.
+
+        Raises:
+            Exception: what the check raises.
+        """
 
     def exchange_declared(self, name: str) -> Done:
         """See `VirtualHost`."""

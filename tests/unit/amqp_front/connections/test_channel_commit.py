@@ -56,9 +56,9 @@ class Connection:
             loop=loop,
             scheduler=scheduler_on(loop, HastyClock()),
         )
-        book = PermissionBook()
-        book.put(self.user, node.vhost.name, FULL_PERMISSION)
-        self.permissions = PermissionCache(book, self.user, node.vhost.name)
+        self.book = PermissionBook()
+        self.book.put(self.user, node.vhost.name, FULL_PERMISSION)
+        self.permissions = PermissionCache(self.book, self.user, node.vhost.name)
         self.written = b""
         self.waits: list[tuple[Awaitable[object], Callable[[], None]]] = []
 
@@ -73,6 +73,10 @@ class Connection:
     def wait_for(self, done: Awaitable[object], then: Callable[[], None], _: Any = None) -> None:
         """See `ChannelConnection`."""
         self.waits.append((done, then))
+
+    def fail(self, error: Exception, *where: object) -> None:
+        """See `ConsumingConnection`."""
+        raise error
 
     def rest(self, then: Callable[[], None]) -> None:
         """See `ChannelConnection`."""

@@ -62,6 +62,7 @@ class Channel:
         self.vhost = vhost
         self.permissions: Any = Permissions(prefix)
         self.connection: Any = self
+        self.closing = False
         self.last_queue = ""
         self.answers: list[tuple[Awaitable[object] | None, dict[str, Any]]] = []
         self.waits: list[Future[Any]] = []

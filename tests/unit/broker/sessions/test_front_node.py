@@ -21,7 +21,6 @@ from routelog.broker.sessions.front_node import FrontHost, FrontNode
 from routelog.broker.waiting.gate import Gate
 from routelog.log_backend import Clock, Histogram, JournalFailed, Records, SystemClock
 from routelog.vhosts import (
-    ConsumeOptions,
     CountOf,
     NodeAnswer,
     QueueProperties,
@@ -483,38 +482,6 @@ async def test_a_declaration_that_meets_the_change_of_leader_is_carried_out_here
             for name, declared in (("early", early), ("late", late)):
                 assert await value_of(declared) == (0, 0)
                 assert name in vhost.queues
-
-
-class Waiter:
-    """A consumer that is not served yet."""
-
-    tag, no_ack, exclusive, priority, prefetch = "c", True, False, 0, 0
-
-    def __init__(self) -> None:
-        self.queue: Any = None
-        self.source: Any = None
-        self.was_deleted = False
-
-    def credit(self) -> int:
-        """See `Consumer`."""
-        return 0
-
-    def queue_deleted(self) -> None:
-        """See `Consumer`."""
-        self.was_deleted = True
-
-
-async def test_a_consumer_that_meets_the_change_of_leader_is_served_here(tmp_path: Path) -> None:
-    async with following(tmp_path, "q") as (_, front, _):
-        vhost = front._vhosts._vhosts.get("/")
-        handle: Any = vhost.targets.named("q")
-        waiter = Waiter()
-        attached = handle.attach(waiter, ConsumeOptions(), partial(setattr, waiter, "source"))
-        await front.end()
-        front.hand_over(frozenset())
-        async with asyncio.timeout(WAIT_SECONDS):
-            await attached
-        assert waiter.queue is vhost.queues["q"]
 
 
 async def test_what_comes_by_a_handle_of_before_is_refused(tmp_path: Path) -> None:

@@ -281,9 +281,7 @@ async def test_an_exclusive_consumer_keeps_its_queue_when_another_node_leads(
     waiting = node.vhost.queues["q"].attach(stranger, ConsumeOptions(), stranger.begin)
     other = PipedFront(node)  # of another node, whose client asks for the first time
     early = RemoteTaker(exclusive=exclusive)
-    other.session.lost("cut")
     asked = other.queue(node.vhost.queues["q"]).attach(early, ConsumeOptions(), early.begin)
-    other.open()
     other.carry()
     front.open()
     await place.rest()

@@ -253,8 +253,10 @@ async def test_who_is_detached_has_left_when_the_leader_says_so(
 
 
 async def test_without_a_session_who_is_detached_has_left(leader: ScriptedLeader) -> None:
+    leader.open()
     queue, taker = leader.queue(), RemoteTaker()
-    queue.attach(taker, ConsumeOptions(), taker.begin)
+    attached(leader, queue, taker)
+    leader.session.lost("cut")
     assert queue.detach([taker]) is None
 
 
@@ -445,20 +447,19 @@ async def test_who_cannot_be_attached_again_is_told_that_its_queue_is_gone(
     assert taker.deleted == 1
 
 
-async def test_an_attachment_is_asked_for_again_until_there_is_no_leader(
+async def test_who_was_not_attached_is_not_without_asking_again_whether_it_may(
     leader: ScriptedLeader,
 ) -> None:
     leader.open()
     queue, taker = leader.queue(), RemoteTaker()
     attaching = queue.attach(taker, ConsumeOptions(), taker.begin)
     leader.session.lost("cut")
-    leader.open()
-    assert call_of(leader.said()[-1])[0] == "consume"
-    leader.session.lost("cut")
-    assert not attaching.done()
-    leader.link.give_up("no leader")
     with pytest.raises(SessionLost):
         await attaching
+    with pytest.raises(SessionLost):
+        queue.attach(taker, ConsumeOptions(), taker.begin)
+    leader.open()
+    assert not leader.said()
 
 
 async def test_a_reader_goes_on_where_it_was(leader: ScriptedLeader) -> None:
@@ -536,14 +537,12 @@ async def test_a_queue_of_this_node_takes_the_consumers_over(leader: ScriptedLea
 
     leader.open()
     queue, local = leader.queue(), Local()
-    taker, coming, refused = RemoteTaker(), RemoteTaker(), RemoteTaker()
+    taker, refused = RemoteTaker(), RemoteTaker()
     attached(leader, queue, taker)
-    attaching = queue.attach(coming, ConsumeOptions(now=5), coming.begin)
     leader.session.lost("it leads itself")
     queue.hand_over(local)
-    assert [each for each, _ in local.attached] == [taker, coming]
-    assert [taker.queue, taker.source, coming.queue, coming.source] == [local] * 4
-    assert await attaching is None
+    assert [each for each, _ in local.attached] == [taker]
+    assert [taker.queue, taker.source] == [local] * 2
     leaving, left, waiting = RemoteTaker(), RemoteTaker(), RemoteTaker(no_ack=True)
     leader.open()
     attached(leader, queue, leaving)
@@ -559,8 +558,9 @@ async def test_a_queue_of_this_node_takes_the_consumers_over(leader: ScriptedLea
     queue.hand_over(local)
     assert [each for each, _ in local.attached] == [waiting]
     assert (waiting.bodies(), await value_of(cancelled)) == (["m0"], None)
-    attached_late = queue.attach(refused, ConsumeOptions(), refused.begin)
+    leader.open()
+    attached(leader, queue, refused)
+    leader.session.lost("it leads itself")
     local.error = ConsumptionRefused("q", "/")
     queue.hand_over(local)
-    with pytest.raises(ConsumptionRefused):
-        await attached_late
+    assert refused.deleted == 1

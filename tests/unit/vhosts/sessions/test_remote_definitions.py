@@ -157,6 +157,8 @@ async def test_a_queue_of_others_is_not_deleted_in_the_place_of_one_that_is(
         deleted = front.definitions.delete_queue_of("q", "c", if_unused=False, if_empty=False)
         if not is_open:
             piped.open()
+            await settled_down()
+            piped.carry()  # that others were told everything
         await settled_down()
         piped._to_leader.carry()
         assert queue.deleted
@@ -195,8 +197,7 @@ async def test_what_others_may_have_made_since_is_not_removed(front: Front, meth
     await settled_down()
     assert isinstance(first.exception(), SessionLost)
     front.leader.open()
-    if method != "delete_exchange":
-        await front.leader.tells_all()
+    await front.leader.tells_all()
     call = await front.leader.asked()
     assert call_of(call)[0] == method
     front.leader.answers(call, 3)
@@ -308,6 +309,7 @@ async def test_who_owns_nothing_stays_when_the_leader_is_lost(front: Front) -> N
     front.leader.session.lost("another node leads")
     await settled_down()
     front.leader.open()
+    await front.leader.tells_all()
     front.leader.answers(await front.leader.asked(), [0, 0])
     assert await value_of(asking) == (0, 0)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -119,7 +120,8 @@ class History:
             client = Client(self, one)
             self.clients.append(client)
             options = ConsumeOptions(cancel_on_failover=other == 5)
-            self.attaching.append(self.queue.attach(client, options, client.begin))
+            with suppress(SessionLost):  # what cannot be asked for at once is not
+                self.attaching.append(self.queue.attach(client, options, client.begin))
 
     def client(self, one: int) -> Client | None:
         attached = [each for each in self.clients if each.source is not None]
