@@ -58,7 +58,7 @@ from routelog.broker import (
     ends_for,
 )
 from routelog.log_backend import CLIENT_SECONDS, Lane, Octets
-from routelog.vhosts import Actor, PermissionCache, VirtualHost, acts, decided
+from routelog.vhosts import Actor, PermissionCache, User, VirtualHost, acts, decided
 
 
 class ConnectionKeeper(Protocol):
@@ -107,6 +107,7 @@ class Connection(asyncio.BufferedProtocol):
         "heartbeat_seconds",
         "hold",
         "intake",
+        "login",
         "name",
         "pace",
         "permissions",
@@ -123,6 +124,7 @@ class Connection(asyncio.BufferedProtocol):
         "vhost",
     )
 
+    login: User
     vhost: VirtualHost
     permissions: PermissionCache
     intake: IntakeShare

@@ -102,6 +102,7 @@ class MethodConnection(ChannelConnection, HeartbeatOwner, Protocol):
     """What these methods need of their connection."""
 
     refusal: str
+    login: User
     state: State
     admitted: bool
     told_refusals: bool
@@ -186,7 +187,7 @@ def _start_ok(connection: MethodConnection, method: Any) -> None:
 
 
 def _logged_in(connection: MethodConnection, user: User) -> None:
-    connection.user = user.name
+    connection.user, connection.login = user.name, user
     _tune(connection)
 
 
@@ -209,6 +210,7 @@ def _open(connection: MethodConnection, method: Any) -> None:
     if connection.refusal:
         # Clients take connection.close for the answer, as where a vhost is missing.
         raise HardError(CONNECTION_FORCED, connection.refusal)
+    _check_login(connection)
     services = connection.services
     connection.vhost = vhost = services.admission.admit(connection.user, method.virtual_host)
     connection.admitted = True
@@ -228,6 +230,18 @@ def _open(connection: MethodConnection, method: Any) -> None:
         connection.socket.keep_alive()
     connection.write(_OPEN_OK)
     connection.opened()
+
+
+def _check_login(connection: MethodConnection) -> None:
+    # Only connections that are open are closed with their user; his name may be another one's by now.
+    logins, login, socket = connection.services.logins, connection.login, connection.socket
+    user = connection.services.users.find(login.name)
+    if user is None or user.password_hash != login.password_hash:
+        assert socket is not None
+        assert socket.identity is not None
+        mechanism = socket.identity.mechanism
+        logins.refused(socket, mechanism, login.name, "the user, or the password, is another one")
+        raise LoginRefused(ACCESS_REFUSED, REFUSED.format(mechanism))
 
 
 def _close(connection: MethodConnection, method: Any) -> None:

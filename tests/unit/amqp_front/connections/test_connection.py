@@ -27,7 +27,7 @@ from routelog.broker.process.broker import Broker
 from routelog.broker.sockets.client_socket import OUTBOX_BYTES_MAX
 from routelog.broker.waiting import consumer_gates
 from routelog.log_backend import NotReplicated
-from routelog.vhosts import Queue
+from routelog.vhosts import FULL_PERMISSION, Queue
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -110,6 +110,43 @@ async def test_a_wrong_password_is_told_to_who_wants_to_hear_it(
         await client.send(CLOSE_OK)
     await client.expect_end("close")
     assert not client.was_opened
+
+
+@pytest.mark.parametrize("end", ["deleted", "another one", "another password", "other tags"])
+async def test_who_has_logged_in_is_looked_up_again_when_the_vhost_is_opened(
+    broker: Broker, end: str
+) -> None:
+    users = broker.services.users
+    await users.add_user("ann", b"ann")
+    await users.set_permissions("ann", "/", FULL_PERMISSION)
+    client = ByteClient(broker)
+    login = commands.Connection.StartOk({}, "PLAIN", "\0ann\0ann", "en_US")
+    await client.send(PROTOCOL_HEADER + methods(login, TUNE_OK))
+    await client.receive(2)
+    if end == "other tags":
+        await users.set_tags("ann", ("monitoring",))
+    elif end == "another password":
+        await users.put_user(
+            replace(users.get("ann"), password_hash=await users.hash_password(b"b"))
+        )
+    else:
+        await users.delete_user("ann")
+        if end == "another one":
+            await users.add_user("ann", b"b")
+            await users.set_permissions("ann", "/", FULL_PERMISSION)
+    await client.send(OPEN)
+    if end == "other tags":
+        await client.expect(OPEN_OK)
+        await client.send(CLOSE)
+        await client.expect(CLOSE_OK)
+    else:
+        (close,) = await client.receive()
+        assert close.reply_code == 403
+        await client.send(CLOSE_OK)
+        await client.expect_end("close")
+    assert client.was_opened == (end == "other tags")
+    if users.find("ann") is not None:
+        await users.delete_user("ann")
 
 
 @pytest.mark.parametrize("password", ["guest", "wrong"])
