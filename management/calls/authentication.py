@@ -7,7 +7,7 @@ from urllib.parse import parse_qs
 
 from routelog.broker import proved_user
 from routelog.management.calls.broker_side import BrokerSide
-from routelog.management.calls.call import Content
+from routelog.management.calls.call import Content, in_body_time
 from routelog.management.calls.caller import Caller
 from routelog.management.calls.failures import NOT_AUTHORISED, Refused
 from routelog.management.calls.log_tokens import PREFIX, LogTokens
@@ -50,16 +50,17 @@ async def by_password(broker: BrokerSide, name: str, password: bytes, peer: str 
         raise _failed(cause, name)
     if not broker.loopback_rule.allows(name, peer, password):
         raise _not_from_here(name)
-    return Caller(name, user.tags, broker.users.permissions)
+    return Caller(name, user.tags, broker.users.permissions, proved=user)
 
 
 async def by_form(broker: BrokerSide, content: Content, peer: str | None) -> Caller:
     """The caller whom a form's `username` and `password` prove; raises as `authenticated` does."""
     body = bytearray()
-    async for piece in content.iter_any():
-        body += piece
-        if len(body) > HEADER_CHARACTERS_MAX:
-            raise _failed("a longer form than any")
+    async with in_body_time():
+        async for piece in content.iter_any():
+            body += piece
+            if len(body) > HEADER_CHARACTERS_MAX:
+                raise _failed("a longer form than any")
     try:
         said = parse_qs(body.decode(), keep_blank_values=True, max_num_fields=FIELDS_MAX)
     except ValueError:
@@ -84,7 +85,7 @@ def _by_log_token(broker: BrokerSide, tokens: LogTokens, shown: str, peer: str |
     user, vhost = found
     if not broker.loopback_rule.allows(user.name, peer):
         raise _not_from_here(user.name)
-    return Caller(user.name, (), broker.users.permissions, only_vhost=vhost)
+    return Caller(user.name, (), broker.users.permissions, only_vhost=vhost, proved=user)
 
 
 def _basic(header: str) -> tuple[str, bytes]:

@@ -1,7 +1,9 @@
 """One request, as the handlers see it."""
 
+import asyncio
 import re
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from email.message import Message
 from email.parser import BytesParser
 from typing import Annotated, Any, Protocol, TypeVar, get_args, get_origin
@@ -28,6 +30,7 @@ FILE = "file"  # the field, as in RabbitMQ
 
 BODY_BYTES_MAX = 1024 * 1024  # RabbitMQ's limit is larger, but only definitions need more
 DEFINITIONS_BYTES_MAX = 20 * 1024 * 1024  # RabbitMQ's limit for all bodies
+BODY_SECONDS_MAX = 300.0  # for a body to come: the largest one at 70 KB/s
 _Struct = TypeVar("_Struct", bound=msgspec.Struct)
 _AGE = Annotated[int, msgspec.Meta(ge=0, le=999_999)]
 _INCR = Annotated[int, msgspec.Meta(ge=1, le=999_999)]
@@ -85,6 +88,21 @@ def file_in_form(content_type: str, body: bytes) -> bytes:
     raise BadForm(f"the form has no field '{FILE}'")
 
 
+@asynccontextmanager
+async def in_body_time() -> AsyncIterator[None]:
+    """Read a body, which has to come in time.
+
+    Raises:
+        Refused: it did not.
+    """
+    try:
+        async with asyncio.timeout(BODY_SECONDS_MAX):
+            yield
+    except TimeoutError:
+        reason = f"the body did not come within {BODY_SECONDS_MAX:g} seconds"
+        raise Refused(408, "request_timeout", reason) from None
+
+
 class Content(Protocol):
     """The body of a request."""
 
@@ -125,6 +143,7 @@ class Call:
         query: of a repeated name, the first value.
         tokens: of logs.
         sampler: of the node's counters.
+        on_body: called when the body is there, which may be long after the caller was let in; it may raise.
 
     Args:
         known: the parameters of the query that there are; None: any.
@@ -147,6 +166,7 @@ class Call:
         self.tokens = tokens
         self.sampler = sampler
         self.is_dry_run = False
+        self.on_body: Callable[[], None] = lambda: None
         asked = request.query
         if known is None:
             self.query = asked
@@ -226,16 +246,18 @@ class Call:
             received: called with the size of each piece.
 
         Raises:
-            Refused: it is too large.
+            Refused: it is too large, or came too late; or the caller may not any more.
         """
         body = bytearray()
-        async for piece in self._request.content.iter_any():
-            received(len(piece))
-            body += piece
-            if len(body) > bytes_max:
-                raise Refused(
-                    413, "payload_too_large", f"the body is larger than {bytes_max} bytes"
-                )
+        async with in_body_time():
+            async for piece in self._request.content.iter_any():
+                received(len(piece))
+                body += piece
+                if len(body) > bytes_max:
+                    raise Refused(
+                        413, "payload_too_large", f"the body is larger than {bytes_max} bytes"
+                    )
+        self.on_body()
         return body
 
     async def elements(

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import Enum
 
-from routelog.vhosts import PermissionBook, ResourceKind, Verb
+from routelog.vhosts import PermissionBook, ResourceKind, User, Verb
 
 
 class Need(Enum):
@@ -33,6 +33,7 @@ class Caller:
         name: the user's name; empty for the command line.
         is_local: authenticated by the token of the data directory: everything is allowed.
         only_vhost: authenticated by a token for the logs of this vhost: only reading them is allowed.
+        proved: the user as he was when he was authenticated; None: somebody else answers for that.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Caller:
     permissions: PermissionBook
     is_local: bool = False
     only_vhost: str | None = None
+    proved: User | None = None
 
     def has(self, need: Need) -> bool:
         """Whether a tag of the caller gives this access."""

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Awaitable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from routelog.management.calls.answer import Answer
 from routelog.management.calls.broker_side import BrokerSide
@@ -59,6 +60,7 @@ class ApiCalls:
         known = None if route.operation is UNSAID else route.operation.query
         call = Call(request, self._broker, caller, self._log_tokens, self._sampler, known)
         self._check(route, call)
+        call.on_body = partial(self._check, route, call)
         actor = Actor(caller.actor_name, address, "HTTP")
         try:
             with acts(actor):
@@ -98,6 +100,10 @@ class ApiCalls:
             raise refused(error) or error from None
 
     def _check(self, route: Route, call: Call) -> None:
+        # Also when the body is there: that may be minutes later, and the user or the vhost may be another one.
+        proved = call.caller.proved
+        if proved is not None and self._broker.users.find(proved.name) != proved:
+            raise not_authorised("The user was deleted or changed meanwhile")
         if not call.caller.has(route.need):
             raise not_authorised(_WITHOUT_TAG[route.need])
         if call.caller.only_vhost is not None and route.method not in SAFE_METHODS:
@@ -106,7 +112,7 @@ class ApiCalls:
             return
         name = call.path("vhost")
         found = [vhost for vhost in self._broker.vhosts.all() if vhost.name == name]
-        if not found:
+        if not found or getattr(call, "vhost", found[0]) is not found[0]:
             raise route.without_vhost() if route.without_vhost else not_found("vhost", name)
         call.vhost = found[0]
         caller, scope = call.caller, route.scope

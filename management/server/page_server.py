@@ -11,6 +11,7 @@ from aiohttp import BodyPartReader, web
 
 from routelog.management.calls.authentication import by_password
 from routelog.management.calls.broker_side import BrokerSide
+from routelog.management.calls.call import in_body_time
 from routelog.management.calls.caller import Caller, Need
 from routelog.management.calls.failures import Refused, bad_request, refused
 from routelog.management.calls.http_connection import HttpConnection
@@ -45,6 +46,10 @@ CHOSEN_VHOST = "in"  # of a query: lists show things of this vhost from now on, 
 KEPT = "public, max-age=31536000, immutable"  # a static file's address changes with its content
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class _SignedOut(Exception):
+    """The session has ended while the form came."""
 
 
 class PageServer:
@@ -124,7 +129,7 @@ class PageServer:
         self, handler: Callable[[web.Request, Session], Awaitable[web.StreamResponse]]
     ) -> Handler:
         async def handle(request: web.Request) -> web.StreamResponse:
-            session = self._sessions.find(request.cookies.get(_cookie_name(request), ""))
+            session = self._session(request)
             rule = self._broker.loopback_rule
             if session is None or not rule.allows(session.user.name, client_host(request)):
                 return await self._sign_in_form(request, _path(request))
@@ -132,6 +137,8 @@ class PageServer:
             request.protocol.authenticated()
             try:
                 return await handler(request, session)
+            except _SignedOut:
+                return await self._sign_in_form(request, _path(request))
             except Exception as error:
                 answer = self._refusal(request, error, session.user.name)
                 # 401 is for who has to sign in.
@@ -141,6 +148,9 @@ class PageServer:
                 return await self._html(request, shown, frame)
 
         return handle
+
+    def _session(self, request: web.Request) -> Session | None:
+        return self._sessions.find(request.cookies.get(_cookie_name(request), ""))
 
     def _refusal(self, request: web.Request, error: Exception, user: str | None) -> Refused:
         if isinstance(error, ConnectionError):
@@ -202,6 +212,8 @@ class PageServer:
     async def _checked_form(self, request: web.Request, session: Session) -> dict[str, list[str]]:
         check_site(request.headers, request.scheme)
         form = await _form(request)
+        if self._session(request) is not session:
+            raise _SignedOut
         shown = _first(form, "form_token").encode()
         if not hmac.compare_digest(shown, session.form_token.encode()):
             raise Refused(
@@ -288,6 +300,11 @@ def _loaded() -> tuple[Rendering, StaticFiles]:
 
 
 async def _form(request: web.Request) -> dict[str, list[str]]:
+    async with in_body_time():
+        return await _form_as_it_comes(request)
+
+
+async def _form_as_it_comes(request: web.Request) -> dict[str, list[str]]:
     if request.content_type == "multipart/form-data":
         return await _form_with_file(request)
     body = bytearray()

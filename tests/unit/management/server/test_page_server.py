@@ -1,6 +1,7 @@
 """The web page over HTTP: signing in, what every page has, and what is refused."""
 
 import pytest
+from aiohttp import web
 from support.html_document import Element
 from unit.management.managed_node import ManagedNode
 from unit.management.page_browser import Browser, browsing
@@ -192,6 +193,23 @@ async def test_a_form_that_cannot_be_is_refused(browser: Browser, body: bytes, s
     for path in ("/do/publish", "/sign-in"):
         answer = await browser.ask("POST", path, data=body)
         assert answer.status == status
+
+
+async def test_a_form_that_comes_late_does_not_keep_its_session(
+    browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await browser.sign_in_as("eve", "administrator")
+    read = page_server._form
+
+    async def come_late(request: web.Request) -> dict[str, list[str]]:
+        await browser.node.users.delete_user("eve")
+        return await read(request)
+
+    monkeypatch.setattr(page_server, "_form", come_late)
+    said = {"user": "evil", "password": "x", "tags": "administrator"}
+    answer = await browser.send("/users", "/do/put-user", **said)
+    assert (answer.status, is_sign_in(answer.page)) == (401, True)
+    assert browser.node.users.find("evil") is None
 
 
 async def test_the_api_goes_on_to_want_a_password(browser: Browser) -> None:

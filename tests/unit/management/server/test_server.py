@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from base64 import b64encode
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import quote
@@ -18,10 +18,11 @@ from unit.log_backend.open_store import flushed
 from unit.management.managed_node import ManagedNode
 from yarl import URL
 
-from routelog.management.calls import stored_answer
+from routelog.management.calls import call, stored_answer
 from routelog.management.server import server as server_module
 from routelog.management.server.server import HEADERS, REALM, ManagementServer
 from routelog.management.views import queues
+from routelog.vhosts import User, UserDirectory
 
 TOKEN = {"Authorization": "Bearer token"}
 
@@ -111,6 +112,68 @@ async def test_without_credentials_nothing_is_told(served: Served) -> None:
         assert content["error"] == "not_authorized"
     assert [event for event, _ in served.noted] == ["http.refused"] * 2
     assert served.sockets[0].events == []
+
+
+class Withheld:
+    """A request of the administrator `eve` whose head has been answered by nothing yet."""
+
+    def __init__(self, served: Served, method: str, path: str, body: str) -> None:
+        self._served, self._body = served, body.encode()
+        own = b64encode(b"eve:secret").decode()
+        self._head = (
+            f"{method} /api{path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Basic {own}\r\n"
+            f"Connection: close\r\nContent-Length: {len(body)}\r\n\r\n"
+        )
+
+    async def begin(self) -> None:
+        """Let the server know the caller, and wait for the body."""
+        address = "127.0.0.1", self._served.port
+        self._reader, self._writer = await asyncio.open_connection(*address)
+        self._writer.write(self._head.encode())
+        await until(lambda: any(each.events for each in self._served.sockets))
+
+    async def status(self) -> int:
+        """What is answered at last."""
+        self._writer.write(self._body)
+        line = await asyncio.wait_for(self._reader.readline(), 60)
+        self._writer.close()
+        return int(line.split()[1])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda users: users.delete_user("eve"),
+        lambda users: users.set_tags("eve", ("management",)),
+        lambda users: users.put_user(User("eve", "hash of another", ("administrator",))),
+    ],
+)
+async def test_a_body_that_comes_late_does_not_keep_its_callers_rights(
+    served: Served, change: Callable[[UserDirectory], Awaitable[object]]
+) -> None:
+    users = served.node.users
+    await users.put_user(User("eve", "hash of secret", ("administrator",)))
+    request = Withheld(served, "PUT", "/users/evil", '{"password": "x", "tags": "administrator"}')
+    await request.begin()
+    await change(users)
+    assert await request.status() == 401
+    assert users.find("evil") is None
+
+
+async def test_a_body_that_does_not_come_is_not_waited_for(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(call, "BODY_SECONDS_MAX", 0.05)
+    for head in (
+        "PUT /api/users/u HTTP/1.1\r\nAuthorization: Bearer token",
+        "POST /api/login HTTP/1.1",
+        "POST /sign-in HTTP/1.1",
+    ):
+        reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
+        writer.write(f"{head}\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n".encode())
+        line = await asyncio.wait_for(reader.readline(), 60)
+        assert line == b"HTTP/1.1 408 Request Timeout\r\n"
+        writer.close()
 
 
 async def test_errors_of_paths_and_methods_are_json(served: Served) -> None:
