@@ -27,7 +27,6 @@ from routelog.log_backend.remote.remote_piece import (
     read_piece,
 )
 from routelog.log_backend.remote.remote_segment import (
-    OWNER,
     RemoteSegment,
     UnknownSegments,
     partition_folder,
@@ -101,19 +100,21 @@ class RemoteReads:
         self._error = ""
         self._bucket: Bucket | None = None
         self._list: Listing | None = None
+        self._check_own: Callable[[], None] | None = None
         self._opened = asyncio.Event()
         self._executor = ThreadPoolExecutor(THREADS, thread_name_prefix="remote-reader")
         self._reads: dict[int, list[_Read]] = {}  # by partition
         self._indexes: OrderedDict[str, Segment] = OrderedDict()  # least recently used first
         self._indexes_bytes = 0
 
-    def open(self, bucket: Bucket, listing: Listing) -> None:
+    def open(self, bucket: Bucket, listing: Listing, check_own: Callable[[], None]) -> None:
         """Begin: the bucket is this broker's.
 
         Args:
             listing: the segments of a partition, by folder and number; it blocks.
+            check_own: it blocks, and raises BucketFailed if the bucket is not this broker's any more.
         """
-        self._bucket, self._list = bucket, listing
+        self._bucket, self._list, self._check_own = bucket, listing, check_own
         self._opened.set()
 
     async def aclose(self) -> None:
@@ -349,14 +350,13 @@ class RemoteReads:
 
     def _is_gone(self, folder: str, segment: RemoteSegment) -> bool:
         assert self._bucket is not None
+        assert self._check_own is not None
+        self._check_own()
         try:
             for name in (segment.content_name, segment.index_name):
                 self._bucket.open(f"{folder}/{name}").close()
         except NoObject:
-            try:
-                self._bucket.open(OWNER).close()
-            except NoObject:
-                raise BucketFailed(f"{OWNER} is gone: this is not the bucket it was") from None
+            self._check_own()
             return True
         return False
 

@@ -192,7 +192,7 @@ class RemoteStorage:
                 return
             if address != self._address:
                 await self._shard.metadata_writer.submit([Change(_ADDRESS_KEY, self._address)])
-            self._reads.open(self._bucket, self._known_segments)
+            self._reads.open(self._bucket, self._known_segments, self._check_own)
             await self._persist(self._sweep)
             await self._shard.metadata_writer.submit([Change(_UNCHECKED_KEY, None)])
             while True:
