@@ -121,6 +121,8 @@ class NodeStore:
             is_ending=lambda: place is not None and place.page.is_ending,
         )
         self.vhosts.budget.limits_of = self.users.limits
+        self.vhosts.write_deletion = self.users.clear_vhost
+        self.users.check_vhost = self.vhosts.get
         if has_data:
             self.definitions = NodeDefinitions(
                 self.vhosts, self.users, self.parameters, logs.metadata

@@ -144,8 +144,7 @@ async def delete_vhost_limit(call: Call) -> Answer:
 
 
 async def _set_vhost_limits(call: Call, limits: dict[str, int]) -> None:
-    record = msgspec.structs.replace(call.vhost.record, limits=limits)
-    await call.broker.vhosts.put(record)
+    await call.broker.vhosts.set_limits(call.vhost.name, limits)
 
 
 @lists(UserLimits)

@@ -165,9 +165,7 @@ async def delete_vhost(call: Call) -> Answer:
     name = call.path("name")
     if name not in {vhost.name for vhost in call.broker.vhosts.all()}:
         raise not_found("vhost", name)
-    # First the vhost: it may be refused, and who has no vhost needs no permissions.
     await call.broker.vhosts.delete(name)
-    await call.broker.users.clear_vhost(name)
     return Empty()
 
 

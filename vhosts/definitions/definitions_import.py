@@ -7,8 +7,6 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TypeVar
 
-import msgspec
-
 from routelog.exchanges import RESERVED_PREFIX, Binding, Exchange, RoutingError, RoutingTable
 from routelog.log_backend import Lane, in_turns
 from routelog.vhosts.actor import Actor, acts, current_actor
@@ -87,8 +85,7 @@ class DefinitionsImport:
         for record in definitions.vhosts:
             await self._vhosts.put(self.merged(record))
         for name, limits in definitions.vhost_limits:
-            record = self._vhosts.get(name).record
-            await self._vhosts.put(msgspec.structs.replace(record, limits=dict(limits)))
+            await self._vhosts.set_limits(name, limits)
         for user, limits in definitions.users:
             password = definitions.passwords.get(user.name)
             if password is not None:

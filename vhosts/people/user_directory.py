@@ -54,6 +54,7 @@ class UserDirectory(StoredDefinitions):
         on_deleted: called with the name of each user that is deleted.
         on_limits: called with the name of each user whose limits change, and these.
         tell: emits events.
+        check_vhost: raises when there is no vhost of a name: the next one would have its permissions.
         hash_password: hashes off the event loop, such as `PasswordVerifier.hash`; it may raise
             AuthenticationBusy, which add_user and create_default_user pass on.
     """
@@ -71,6 +72,7 @@ class UserDirectory(StoredDefinitions):
         self.on_deleted: Callable[[str], None] = lambda name: None
         self.on_limits: Callable[[str, Limits], None] = lambda name, limits: None
         self.tell: TellEvent = tell_nobody
+        self.check_vhost: Callable[[str], object] = lambda name: None
 
     def apply(self, change: Change) -> None:
         """See `StoredDefinitions`; a permission or limits of no user cannot be."""
@@ -196,12 +198,14 @@ class UserDirectory(StoredDefinitions):
         await self.put_user(replace(self.get(name), tags=tags))
 
     async def set_permissions(self, name: str, vhost: str, permission: Permission) -> None:
-        """Set the user's permission in a virtual host, whose existence the caller has checked.
+        """Set the user's permission in a virtual host.
 
         Raises:
             UserNotFound: there is none of this name.
+            VhostNotFound: likewise.
         """
         self.get(name)
+        self.check_vhost(vhost)
         durable = self.change(permission_change(name, vhost, permission))
         allowed = {verb: str(getattr(permission, verb)) for verb in ("configure", "write", "read")}
         self.tell("permission.created", user=name, vhost=vhost, **allowed)
@@ -218,23 +222,28 @@ class UserDirectory(StoredDefinitions):
         self.tell("permission.deleted", user=name, vhost=vhost)
         await durable
 
-    async def clear_vhost(self, vhost: str) -> None:
-        """Remove all permissions in a virtual host that is being deleted."""
+    async def clear_vhost(self, vhost: str, *deletion: Change) -> None:
+        """Remove all permissions in a virtual host, in one step with the changes that delete it."""
         gone = [permission_deletion(name, vhost) for name in self.permissions.of_vhost(vhost)]
         for user in self.permissions.topic_users():
             gone += self._topic_deletions(user, vhost)
-        await self.change(*gone)
+        durable = self._writer.submit([*gone, *deletion])
+        for each in gone:
+            self.apply(each)
+        await durable
 
     async def set_topic_permission(
         self, name: str, vhost: str, permission: TopicPermission
     ) -> None:
-        """Restrict the user to some keys of a topic exchange, whose vhost the caller has checked.
+        """Restrict the user to some keys of a topic exchange.
 
         Raises:
             UserNotFound: there is none of this name.
+            VhostNotFound: likewise.
             InvalidPermission: a pattern is no regular expression.
         """
         self.get(name)
+        self.check_vhost(vhost)
         TopicRule(permission, name, vhost)  # refuses a bad pattern before anything is written
         await self.change(topic_permission_change(name, vhost, permission))
 

@@ -1,6 +1,6 @@
 """All virtual hosts of a node, and the numbers of their partitions."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
 from typing import Any
 from urllib.parse import unquote
 
@@ -72,6 +72,8 @@ class VhostDirectory:
         on_deleted, on_added: called with the name of each vhost that is deleted, and each that comes.
         on_limits: called with the name of each vhost whose limits change, and these.
         budget: of all definitions.
+        write_deletion: called with the name of a vhost and the changes that delete it; writes them in one
+            step with the deletion of what others keep of it.
 
     Args:
         listeners_of: who is told of every message of a vhost, from its name.
@@ -127,6 +129,9 @@ class VhostDirectory:
         self.on_deleted: Callable[[str], None] = lambda name: None
         self.on_added: Callable[[VirtualHost], None] = lambda vhost: None
         self.on_limits: Callable[[str, Limits], None] = lambda name, limits: None
+        self.write_deletion: Callable[..., Awaitable[object]] = lambda _, *changes: writer.submit(
+            changes
+        )
 
     def keep_queues(self) -> None:
         """This node closes its clients: no auto-delete queue goes because these consumers leave.
@@ -273,8 +278,17 @@ class VhostDirectory:
             self.events.tell("vhost.created", name=record.name)
         await durable
 
+    async def set_limits(self, name: str, limits: Limits) -> None:
+        """Replace the limits of a vhost; durable when this returns.
+
+        Raises:
+            VhostNotFound: there is none of this name; none is made.
+            InvalidLimit: a limit is not known, or its value cannot be.
+        """
+        await self.put(msgspec.structs.replace(self.get(name).record, limits=dict(limits)))
+
     async def delete(self, name: str) -> None:
-        """Delete a vhost with its queues and exchanges; the caller deletes its permissions.
+        """Delete a vhost with its queues, exchanges and permissions.
 
         `get` finds it no more at once. `on_deleted` closes its connections.
 
@@ -295,12 +309,11 @@ class VhostDirectory:
 
     async def _clear(self, vhost: VirtualHost) -> None:
         await vhost.clear()
-        await self._store.writer.submit(
-            [
-                *vhost.policies.book.deletions(),
-                *vhost.kept.deletions(),
-                vhost_change(vhost.record, deleted=True),
-            ]
+        await self.write_deletion(
+            vhost.name,
+            *vhost.policies.book.deletions(),
+            *vhost.kept.deletions(),
+            vhost_change(vhost.record, deleted=True),
         )
 
     @property

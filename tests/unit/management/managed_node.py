@@ -289,6 +289,8 @@ class ManagedNode:
         self.rates: Any = SimpleNamespace(limited=set())
         passwords = Passwords()
         self.users = UserDirectory(node.writer, passwords.hash)
+        node.vhosts.write_deletion = self.users.clear_vhost
+        self.users.check_vhost = node.vhosts.get
         logs = node.logs
         self.broker = BrokerSide(
             vhosts=node.vhosts,

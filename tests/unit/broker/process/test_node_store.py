@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,13 @@ from routelog.broker.node.configuration import BrokerConfig
 from routelog.broker.process.data_directory import DefinitionsFile, StartError
 from routelog.broker.process.node_store import NodeStore
 from routelog.log_backend import Change, SystemClock
-from routelog.vhosts import InvalidDefinition, VhostRecord
+from routelog.vhosts import (
+    FULL_PERMISSION,
+    InvalidDefinition,
+    TopicPermission,
+    VhostNotFound,
+    VhostRecord,
+)
 
 
 def opened(data: Path, **settings: str) -> NodeStore:
@@ -127,3 +135,36 @@ async def test_a_node_in_the_place_of_another_one_goes_on_without_an_import_that
         store = await begun(tmp_path, epoch + 1, file, goes_on=True)
         assert await names_of_users(store) == ["root"]
         assert f"without the definitions of its file: {refused.value}" in caplog.text
+
+
+async def test_no_permission_outlives_its_vhost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = await begun(tmp_path, 1)
+    users, topic = store.users, TopicPermission("amq.topic", ".*", ".*")
+    await store.vhosts.add("v")
+    await users.add_user("ann", b"")
+    await users.set_permissions("ann", "v", FULL_PERMISSION)
+    await users.set_topic_permission("ann", "v", topic)
+    entries: list[list[bytes]] = []
+    submit = store.logs.metadata_writer.submit
+
+    def note(changes: Sequence[Change]) -> asyncio.Future[int]:
+        entries.append([change.key for change in changes if change.value is None])
+        return submit(changes)
+
+    monkeypatch.setattr(store.logs.metadata_writer, "submit", note)
+    await store.vhosts.delete("v")
+    # One entry of the journal has all of it, or a crash between two would leave permissions for the next `v`.
+    (together,) = [keys for keys in entries if b"vhosts/v" in keys]
+    assert {key.partition(b"/")[0] for key in together} >= {b"permissions", b"topic-permissions"}
+    assert users.permissions.of_user("ann") == users.permissions.topics_of_user("ann") == {}
+    for late in (
+        users.set_permissions("ann", "v", FULL_PERMISSION),
+        users.set_topic_permission("ann", "v", topic),
+        store.vhosts.set_limits("v", {"max-queues": 5}),
+    ):
+        with pytest.raises(VhostNotFound):
+            await late
+    assert [vhost.name for vhost in store.vhosts.all()] == ["/"]
+    await store.aclose()

@@ -22,7 +22,7 @@ from routelog.management.calls import call, stored_answer
 from routelog.management.server import server as server_module
 from routelog.management.server.server import HEADERS, REALM, ManagementServer
 from routelog.management.views import queues
-from routelog.vhosts import User, UserDirectory
+from routelog.vhosts import Permission, User, UserDirectory
 
 TOKEN = {"Authorization": "Bearer token"}
 
@@ -158,6 +158,35 @@ async def test_a_body_that_comes_late_does_not_keep_its_callers_rights(
     await change(users)
     assert await request.status() == 401
     assert users.find("evil") is None
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/permissions/v/eve", '{"configure": ".*", "write": ".*", "read": ".*"}'),
+        ("/topic-permissions/v/eve", '{"exchange": "amq.topic", "write": ".*", "read": ".*"}'),
+        ("/vhost-limits/v/max-queues", '{"value": 5}'),
+        ("/policies/v/p", '{"pattern": "", "definition": {"max-length": 1}}'),
+        ("/queues/v/q", "{}"),
+    ],
+)
+@pytest.mark.parametrize("is_made_again", [False, True])
+async def test_a_body_that_comes_late_is_not_for_the_next_vhost_of_the_name(
+    served: Served, path: str, body: str, is_made_again: bool
+) -> None:
+    node, vhosts = served.node, served.node.node.vhosts
+    await node.users.put_user(User("eve", "hash of secret", ("administrator",)))
+    await vhosts.add("v")
+    await node.users.set_permissions("eve", "v", Permission(".*", ".*", ".*"))
+    request = Withheld(served, "PUT", path, body)
+    await request.begin()
+    await vhosts.delete("v")
+    if is_made_again:
+        await vhosts.add("v")
+    assert await request.status() in (400, 404)
+    again = [vhost for vhost in vhosts.all() if vhost.name == "v"]
+    assert [(vhost.limits, [*vhost.queues]) for vhost in again] == [({}, [])] * is_made_again
+    assert node.users.permissions.of_user("eve") == {}
 
 
 async def test_a_body_that_does_not_come_is_not_waited_for(

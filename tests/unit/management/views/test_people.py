@@ -157,6 +157,7 @@ async def test_topic_permissions_are_set_shown_and_cleared(node: ManagedNode) ->
 
 
 async def test_topic_permissions_are_listed_by_user_and_vhost(node: ManagedNode) -> None:
+    await node.node.vhosts.add("a")
     for name in ("u2", "u1"):
         await node.user(name)
         for vhost in ("a", "/"):
