@@ -35,6 +35,7 @@ from routelog.amqp_front.wire.sasl import EXTERNAL, MECHANISMS, MalformedRespons
 from routelog.broker import LoginClient, Logins, ends_for
 from routelog.vhosts import AuthenticationRefused, PermissionCache, User
 
+LED_SECONDS_MAX = 5.0  # what clients ask of a node that leads fails then, too
 REFUSED = "Login was refused using authentication mechanism {}. For details see the broker logfile."
 
 
@@ -210,6 +211,10 @@ def _open(connection: MethodConnection, method: Any) -> None:
     if connection.refusal:
         # Clients take connection.close for the answer, as where a vhost is missing.
         raise HardError(CONNECTION_FORCED, connection.refusal)
+    led = connection.services.gate.led()
+    if led is not None:  # its login, and all that is looked up here, may be of before
+        connection.wait_for(_in_time(led), lambda: _open(connection, method))
+        return
     _check_login(connection)
     services = connection.services
     connection.vhost = vhost = services.admission.admit(connection.user, method.virtual_host)
@@ -230,6 +235,14 @@ def _open(connection: MethodConnection, method: Any) -> None:
         connection.socket.keep_alive()
     connection.write(_OPEN_OK)
     connection.opened()
+
+
+async def _in_time(led: Awaitable[None]) -> None:
+    try:
+        async with asyncio.timeout(LED_SECONDS_MAX):
+            await led
+    except TimeoutError:
+        raise HardError(CONNECTION_FORCED, "no node that leads is known") from None
 
 
 def _check_login(connection: MethodConnection) -> None:

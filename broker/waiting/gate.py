@@ -71,6 +71,7 @@ class Gate:
         self.lapse: Callable[[], None] = lambda: None
         self._tells = False
         self._timer: asyncio.TimerHandle | None = None
+        self._led: asyncio.Future[None] | None = None
         self._held: dict[Held, None] = {}  # in the order in which they go on
 
     @property
@@ -82,6 +83,14 @@ class Gate:
         """Somebody is about to publish: what this node knows may be too old."""
         if now >= self.lapses_at:
             self.lapse()
+
+    def led(self) -> "asyncio.Future[None] | None":
+        """What somebody waits for who asks for what others may have been told; None: this node knows it."""
+        if UNLED not in self.reasons:
+            return None
+        if self._led is None:
+            self._led = self._loop.create_future()
+        return asyncio.shield(self._led)
 
     def hold(self, held: Held) -> None:
         """Call `held.let_go` when the gate opens; before that maybe `tell_blocked`."""
@@ -96,6 +105,9 @@ class Gate:
     def close_for(self, reasons: Set[str]) -> None:
         """Close the gate for these reasons, or open it when there is none."""
         self.reasons = reasons
+        if self._led is not None and UNLED not in reasons:
+            self._led.set_result(None)
+            self._led = None
         if not reasons:
             self._open()
             return

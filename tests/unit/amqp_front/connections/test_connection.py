@@ -22,10 +22,12 @@ from support.byte_client import (
 )
 from support.waiting import until
 
+from routelog.amqp_front.connections import connection_methods
 from routelog.amqp_front.wire.errors import HardError
 from routelog.broker.process.broker import Broker
 from routelog.broker.sockets.client_socket import OUTBOX_BYTES_MAX
 from routelog.broker.waiting import consumer_gates
+from routelog.broker.waiting.gate import UNLED
 from routelog.log_backend import NotReplicated
 from routelog.vhosts import FULL_PERMISSION, Queue
 
@@ -147,6 +149,38 @@ async def test_who_has_logged_in_is_looked_up_again_when_the_vhost_is_opened(
     assert client.was_opened == (end == "other tags")
     if users.find("ann") is not None:
         await users.delete_user("ann")
+
+
+@pytest.mark.parametrize("end", ["led", "led, with another password", "not led"])
+async def test_who_opens_a_vhost_waits_until_the_node_knows_what_others_were_answered(
+    broker: Broker, end: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    users, gate, client = broker.services.users, broker.services.gate, ByteClient(broker)
+    await users.add_user("bob", b"bob")
+    await users.set_permissions("bob", "/", FULL_PERMISSION)
+    if end == "not led":
+        monkeypatch.setattr(connection_methods, "LED_SECONDS_MAX", 0.01)
+    gate.close_for(frozenset({UNLED, "disk"}))
+    login = commands.Connection.StartOk({}, "PLAIN", "\0bob\0bob", "en_US")
+    await client.send(PROTOCOL_HEADER + methods(login, TUNE_OK) + OPEN)
+    await client.receive(2)
+    if end != "not led":
+        assert not client.transport.written
+        if end != "led":
+            changed = await users.hash_password(b"another")
+            await users.put_user(replace(users.get("bob"), password_hash=changed))
+        gate.close_for(frozenset({"disk"}))
+    if end == "led":
+        await client.expect(OPEN_OK)
+        await client.send(CLOSE)
+        await client.expect(CLOSE_OK)
+    else:
+        (close,) = await client.receive()
+        assert close.reply_code == (320 if end == "not led" else 403)
+        await client.send(CLOSE_OK)
+        await client.expect_end("close")
+    gate.close_for(frozenset())
+    await users.delete_user("bob")
 
 
 @pytest.mark.parametrize("password", ["guest", "wrong"])

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any, cast
 
-from routelog.broker.waiting.gate import TELL_SECONDS, Gate
+from routelog.broker.waiting.gate import TELL_SECONDS, UNLED, Gate
 
 DISK, JOURNAL, MEMORY = frozenset({"disk"}), frozenset({"journal"}), frozenset({"memory"})
 NONE: frozenset[str] = frozenset()
@@ -172,3 +173,21 @@ def test_who_has_waited_longest_goes_on_first() -> None:
         gate.hold(held)
     gate.close_for(NONE)
     assert order == list(range(20))
+
+
+async def test_who_asks_waits_for_the_node_that_leads_and_for_nothing_else() -> None:
+    gate = Gate(asyncio.get_running_loop())
+    gate.close_for(MEMORY)
+    assert gate.led() is None
+    gate.close_for(MEMORY | {UNLED})
+    given_up, waiting = gate.led(), gate.led()
+    assert given_up is not None
+    assert waiting is not None
+    given_up.cancel()
+    gate.close_for(frozenset({UNLED}))
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    gate.close_for(MEMORY)
+    await waiting
+    assert gate.led() is None
+    gate.close_for(NONE)
