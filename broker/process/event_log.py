@@ -46,6 +46,7 @@ TITLES: Mapping[str, tuple[int, str]] = {
     "http.changed": (INFO, "HTTP request carried out"),
     "definitions.skipped": (INFO, "definitions skipped"),
     "definitions.imported": (INFO, "definitions imported"),
+    "definitions.failed": (WARNING, "definitions imported in part"),
     "definitions.kept": (WARNING, "definitions kept without effect"),
     "vhost.created": (INFO, "virtual host created"),
     "vhost.deleted": (INFO, "virtual host deleted"),

@@ -203,13 +203,13 @@ class NodeStore:
         config, vhosts, users = self._config, self.vhosts, self.users
         if definitions is not None:
             # Who brings his own users wants no guest.
+            await self.parameters.name_cluster(random_key())
             try:
                 await self._import(definitions)
             except (StartError, AuthenticationBusy, *WRONG) as error:
                 if not goes_on:
                     raise
                 log.error("this node goes on without the definitions of its file: %s", error)
-            await self.parameters.name_cluster(random_key())
             return
         if not vhosts.all():
             await vhosts.add(config.default_vhost)

@@ -1,8 +1,8 @@
 """Carries out definitions: first all of them on paper, so that bad ones change nothing."""
 
 from asyncio import to_thread
-from collections import deque
-from collections.abc import Awaitable, Collection, Iterator, Mapping
+from collections import Counter, deque
+from collections.abc import Awaitable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import TypeVar
@@ -26,6 +26,7 @@ from routelog.vhosts.queues.queue_handle import pending
 from routelog.vhosts.stored.global_parameters import GlobalParameters
 from routelog.vhosts.stored.kept_definitions import check_room
 from routelog.vhosts.stored.topology_record import VhostRecord
+from routelog.vhosts.stored.user import User
 from routelog.vhosts.vhost.definitions_budget import definition_bytes
 from routelog.vhosts.vhost.vhost import VirtualHost
 from routelog.vhosts.vhost.vhost_directory import VhostDirectory, check_vhost
@@ -46,6 +47,7 @@ class DefinitionsImport:
         self._vhosts = vhosts
         self._users = users
         self._parameters = parameters
+        self._done: Counter[str] = Counter()  # entries of each kind
 
     async def run(self, definitions: Definitions) -> None:
         """Check everything, then carry it out; durable when this returns.
@@ -54,14 +56,22 @@ class DefinitionsImport:
 
         Raises:
             InvalidDefinition: names what cannot be; nothing has changed.
+            AuthenticationBusy: too many others are logging in; nothing has changed.
             MetadataUnavailable: the store takes no more; what came before is there.
             Others: somebody deleted meanwhile what an entry needs.
         """
         counts = definitions.counts()
         actor = current_actor() or Actor("", "", "start")
         with acts(actor):
-            with actor.imports():
-                await self._carry_out(definitions)
+            await self.rehearse(definitions)
+            await self._hash(definitions)
+            try:
+                with actor.imports():
+                    await self._carry_out(definitions)
+            except BaseException as error:
+                said = f"{type(error).__name__}: {error}"
+                self._vhosts.events.note("definitions.failed", cause=said, **self._done)
+                raise
             self._vhosts.events.note("definitions.imported", **counts)
             for event, entries in (
                 ("definitions.kept", definitions.without_effect),
@@ -71,30 +81,41 @@ class DefinitionsImport:
                     self._vhosts.events.note(event, entry=what)
 
     async def _carry_out(self, definitions: Definitions) -> None:
-        await self.rehearse(definitions)
         await self._people(definitions)
-        for vhost, policy in definitions.policies:
+        for vhost, policy in self._each("policies", definitions.policies):
             await self._vhosts.get(vhost).policies.put(policy)
-        for name, value in definitions.global_parameters.items():
+        for name, value in self._each("global_parameters", definitions.global_parameters.items()):
             await self._parameters.put(name, value)
-        for kept in definitions.kept:
+        for kept in self._each("kept", definitions.kept):
             await self._vhosts.get(kept.vhost).kept.put(kept.kind, kept.entry)
         await self._topology(definitions)
 
-    async def _people(self, definitions: Definitions) -> None:
-        for record in definitions.vhosts:
-            await self._vhosts.put(self.merged(record))
-        for name, limits in definitions.vhost_limits:
-            await self._vhosts.set_limits(name, limits)
+    def _each(self, kind: str, entries: Iterable[_Entry]) -> Iterator[_Entry]:
+        for entry in entries:
+            yield entry
+            self._done[kind] += 1
+
+    async def _hash(self, definitions: Definitions) -> None:
+        # Before anything changes: others may be logging in, too many to wait for.
+        users: list[tuple[User, Limits]] = []
         for user, limits in definitions.users:
             password = definitions.passwords.get(user.name)
             if password is not None:
                 user = replace(user, password_hash=await self._hash_of(user.name, password))
+            users.append((user, limits))
+        definitions.users = users
+
+    async def _people(self, definitions: Definitions) -> None:
+        for record in self._each("vhosts", definitions.vhosts):
+            await self._vhosts.put(self.merged(record))
+        for name, limits in self._each("vhost_limits", definitions.vhost_limits):
+            await self._vhosts.set_limits(name, limits)
+        for user, limits in self._each("users", definitions.users):
             await self._users.put_user(user)
             await self._users.set_limits(user.name, limits)
-        for name, vhost, permission in definitions.permissions:
+        for name, vhost, permission in self._each("permissions", definitions.permissions):
             await self._users.set_permissions(name, vhost, permission)
-        for name, vhost, topic in definitions.topic_permissions:
+        for name, vhost, topic in self._each("topic_permissions", definitions.topic_permissions):
             await self._users.set_topic_permission(name, vhost, topic)
 
     async def _hash_of(self, name: str, password: str) -> str:
@@ -122,19 +143,25 @@ class DefinitionsImport:
 
     async def _topology(self, definitions: Definitions) -> None:
         durable: deque[Awaitable[object] | None] = deque()
-        async for vhost_name, exchange in in_turns(_taken(definitions.exchanges), Lane.OPERATORS):
+        async for vhost_name, exchange in in_turns(
+            self._each("exchanges", _taken(definitions.exchanges)), Lane.OPERATORS
+        ):
             vhost = self._vhosts.get(vhost_name)
             await vhost.until_free("exchange", exchange.name)
             if not vhost.routing.has_exchange(exchange.name):
                 durable.append(vhost.restore_exchange(exchange))
-        async for vhost_name, properties in in_turns(_taken(definitions.queues), Lane.OPERATORS):
+        async for vhost_name, properties in in_turns(
+            self._each("queues", _taken(definitions.queues)), Lane.OPERATORS
+        ):
             vhost = self._vhosts.get(vhost_name)
             await vhost.until_free("queue", properties.name)
             if properties.name not in vhost.queues:
                 declared = vhost.declare_queue(properties, None, server_named=True)
                 durable.append(pending(declared))
         await _all(durable)  # a durable queue can be bound from then on
-        async for vhost_name, binding in in_turns(_taken(definitions.bindings), Lane.OPERATORS):
+        async for vhost_name, binding in in_turns(
+            self._each("bindings", _taken(definitions.bindings)), Lane.OPERATORS
+        ):
             durable.append(self._vhosts.get(vhost_name).restore_binding(binding))
         await _all(durable)
 
@@ -166,6 +193,8 @@ class DefinitionsImport:
         for vhost, policy in definitions.policies:
             with problems.of(f"policies '{policy.name}'"):
                 _stage(stages, vhost)
+        with problems.of("global_parameters"):
+            self._parameters.check_room(definitions.global_parameters)
         real = {vhost.name: vhost for vhost in self._vhosts.all()}
         for vhost in {each.vhost for each in definitions.kept}:
             with problems.of("entries without effect"):

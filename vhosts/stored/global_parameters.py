@@ -5,6 +5,7 @@ global-parameters/<name>  {"version":1,"name":…,"value":…}
 """
 
 from base64 import urlsafe_b64encode
+from collections.abc import Iterable
 from typing import Any, Literal
 
 import msgspec
@@ -74,10 +75,20 @@ class GlobalParameters(StoredDefinitions):
             InvalidParameter: the name or the value is too long, or there are too many.
         """
         check_parameter(name, value)
-        if name not in self._values and len(self._values) >= PARAMETERS_MAX:
-            raise InvalidParameter(name, f"there are {PARAMETERS_MAX} already")
+        self.check_room([name])
         encoded = msgspec.json.encode(_ParameterRecord(name, value))
         await self.change(Change(_key(name), encoded))
+
+    def check_room(self, names: Iterable[str]) -> None:
+        """Refuse more values than there may be.
+
+        Raises:
+            InvalidParameter: there are too many, with this one of those that are to come.
+        """
+        new = [name for name in names if name not in self._values]
+        room = PARAMETERS_MAX - len(self._values)
+        if len(new) > room:
+            raise InvalidParameter(new[room], f"there are {PARAMETERS_MAX} already")
 
     async def name_cluster(self, key: bytes) -> None:
         """Give the cluster its id, unless it has one."""

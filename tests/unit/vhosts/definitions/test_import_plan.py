@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 from support.queue_samples import Node, running_node
 
+from routelog.log_backend import MetadataUnavailable
 from routelog.vhosts import (
+    AuthenticationBusy,
     DefinitionsImport,
     GlobalParameters,
     InvalidDefinition,
@@ -18,6 +20,7 @@ from routelog.vhosts import (
 )
 from routelog.vhosts.definitions import import_plan
 from routelog.vhosts.definitions.import_plan import ImportPlan
+from routelog.vhosts.stored.global_parameters import PARAMETERS_MAX
 
 RABBITMQ = Path(__file__).parents[3] / "golden" / "rabbitmq-3.10-definitions.json"
 
@@ -176,3 +179,51 @@ async def test_not_all_of_very_many_entries_are_named(
     plan = await world.plan(document())
     assert len(plan.entries) == 2
     assert len(plan.counts) == 10
+
+
+async def test_more_global_parameters_than_there_may_be_change_nothing(world: World) -> None:
+    await world.parameters.put("p0", 0)
+    few = [{"name": f"p{each}", "value": each} for each in range(PARAMETERS_MAX)]
+    many = {**document(), "global_parameters": [*few, {"name": "more", "value": 0}]}
+    for refused in (world.plan, world.take):
+        with pytest.raises(InvalidDefinition, match="'more': there are 1000 already"):
+            await refused(many)
+    assert list(world.parameters.all()) == ["p0"]
+    assert world.users.users() == []
+    await world.take({"global_parameters": few})
+    assert len(world.parameters.all()) == PARAMETERS_MAX
+
+
+async def test_what_an_import_had_changed_when_it_failed_is_told(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    noted: list[tuple[str, dict[str, object]]] = []
+    monkeypatch.setattr(
+        world.vhosts.events, "note", lambda event, **said: noted.append((event, said))
+    )
+    busy = {"users": [{"name": "u", "password": "p", "tags": ""}], "vhosts": [{"name": "v"}]}
+
+    async def is_busy(password: bytes) -> str:
+        raise AuthenticationBusy("too many")
+
+    monkeypatch.setattr(world.users, "hash_password", is_busy)
+    with pytest.raises(AuthenticationBusy):
+        await world.take(busy)
+    assert ([vhost.name for vhost in world.vhosts.all()], noted) == (["/"], [])
+
+    async def fails(name: str, value: object) -> None:
+        raise MetadataUnavailable("the disk is gone")
+
+    monkeypatch.setattr(world.parameters, "put", fails)
+    with pytest.raises(MetadataUnavailable):
+        await world.take(document())
+    ((event, said),) = noted
+    assert event == "definitions.failed"
+    assert said.pop("cause") == "MetadataUnavailable: the disk is gone"
+    assert said == {
+        "vhosts": 1,
+        "users": 1,
+        "permissions": 1,
+        "topic_permissions": 1,
+        "policies": 1,
+    }
