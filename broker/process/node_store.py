@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from hashlib import sha256
+from hashlib import scrypt
 
 from routelog.broker.identity.default_passwords import warn_of_default_passwords
 from routelog.broker.loop.cork import Cork
@@ -55,7 +55,8 @@ log = logging.getLogger(__name__)
 
 ENTRY_CHANGES = 1_000  # of one entry of the journal: some 100 KB
 
-_IMPORTED_KEY = b"definitions-file"  # SHA-256 of the content that was imported last
+_IMPORTED_KEY = b"definitions-file"  # a salt, and scrypt of the content that was imported last
+_SALT_BYTES = 16
 
 
 class NodeStore:
@@ -160,7 +161,8 @@ class NodeStore:
         Args:
             definitions: what to import, unless it is what was imported last; None: the default user and
                 vhost are made.
-            goes_on: in the place of another one, where clients are: an import that is refused ends nothing.
+            goes_on: in the place of another one, where clients are: an import that is refused ends nothing,
+                unless it is the first one.
 
         Raises:
             StartError, InvalidDefinition, InvalidName: they cannot be.
@@ -207,7 +209,7 @@ class NodeStore:
             try:
                 await self._import(definitions)
             except (StartError, AuthenticationBusy, *WRONG) as error:
-                if not goes_on:
+                if not (goes_on and vhosts.all()):
                     raise
                 log.error("this node goes on without the definitions of its file: %s", error)
             return
@@ -222,8 +224,9 @@ class NodeStore:
         # Once: another leader, and a process in the place of one that died, would take back what operators
         # have changed since, and the users that they have deleted.
         content = await asyncio.to_thread(definitions)
-        digest = sha256(content).digest()
         last = self.logs.metadata.get(_IMPORTED_KEY)
+        salt = random_key()[:_SALT_BYTES] if last is None else bytes(last.value[:_SALT_BYTES])
+        digest = await asyncio.to_thread(_digest, content, salt)
         if last is not None and last.value == digest:
             return
         read = await asyncio.to_thread(given_definitions, self._config, content)
@@ -259,3 +262,8 @@ class NodeStore:
         if self.remote is not None:
             await self.remote.aclose()
         await self.logs.aclose()
+
+
+def _digest(content: bytes, salt: bytes) -> bytes:
+    # Slow, as hashes of passwords are: the content may have some, and copies of the metadata have the digest.
+    return salt + scrypt(content, salt=salt, n=2**14, r=8, p=1)

@@ -264,7 +264,10 @@ def _file_text(file: Path, *, required: bool) -> str:
 
 
 def _definitions(configuration: BrokerConfig, *, is_member: bool) -> DefinitionsFile | None:
-    """Check the file of definitions, before anything is opened; it is read again when it is imported."""
+    """Check the file of definitions, before anything is opened; it is read again when it is imported.
+
+    A pipe has its content once.
+    """
     file = configuration.definitions_file
     if not file:
         return None
@@ -275,13 +278,14 @@ def _definitions(configuration: BrokerConfig, *, is_member: bool) -> Definitions
         except OSError as error:
             raise StartError(f"definitions {file}: cannot be read: {error.strerror}") from None
 
-    definitions = given_definitions(configuration, read())
+    content = read()
+    definitions = given_definitions(configuration, content)
     try:
         if is_member:
             definitions.problems.check()  # a new leader does not end for them
     except InvalidDefinition as error:
         raise bad_definitions(file, error) from None
-    return read
+    return read if Path(file).is_file() else lambda: content
 
 
 def _run(

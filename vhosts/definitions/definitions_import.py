@@ -119,7 +119,7 @@ class DefinitionsImport:
             await self._users.set_topic_permission(name, vhost, topic)
 
     async def _hash_of(self, name: str, password: str) -> str:
-        # The same password keeps its hash: a document is imported at every start.
+        # The same password keeps its hash: a document may be imported many times.
         known = self._users.find(name)
         content = password.encode()
         if known is not None and await to_thread(verify_password, known.password_hash, content):

@@ -152,6 +152,16 @@ def test_definitions_are_read_before_anything_is_opened(broker: FakeBroker, tmp_
         assert result.stderr.count("\n") == 1
 
 
+def test_definitions_of_a_pipe_are_read_once(broker: FakeBroker) -> None:
+    reading, writing = os.pipe()
+    os.write(writing, b'{"vhosts": [{"name": "v"}]}')
+    os.close(writing)
+    assert serve(ROUTELOG_DEFINITIONS_FILE=f"/dev/fd/{reading}").exit_code == 0
+    os.close(reading)
+    assert broker.definitions is not None
+    assert broker.definitions() == b'{"vhosts": [{"name": "v"}]}'
+
+
 def test_a_node_of_a_cluster_reads_its_definitions_before_it_joins(
     broker: FakeBroker, tmp_path: Path
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Sequence
+from hashlib import scrypt
 from pathlib import Path
 
 import pytest
@@ -135,6 +136,22 @@ async def test_a_node_in_the_place_of_another_one_goes_on_without_an_import_that
         store = await begun(tmp_path, epoch + 1, file, goes_on=True)
         assert await names_of_users(store) == ["root"]
         assert f"without the definitions of its file: {refused.value}" in caplog.text
+
+
+async def test_a_node_that_has_nothing_yet_does_not_go_on_without_its_first_definitions(
+    tmp_path: Path,
+) -> None:
+    with pytest.raises(StartError):
+        await begun(tmp_path, 1, lambda: b"{", goes_on=True)
+
+
+async def test_what_was_imported_last_cannot_be_tried_out_fast(tmp_path: Path) -> None:
+    content = users_file("root")()
+    store = await begun(tmp_path, 1, lambda: content)
+    noted = store.logs.metadata.get(b"definitions-file")
+    assert noted is not None
+    assert noted.value[16:] == scrypt(content, salt=noted.value[:16], n=2**14, r=8, p=1)
+    await store.aclose()
 
 
 async def test_no_permission_outlives_its_vhost(
