@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Awaitable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
+from routelog.log_backend import MetadataUnavailable, NotReplicated
 from routelog.management.calls.answer import Answer
 from routelog.management.calls.broker_side import BrokerSide
 from routelog.management.calls.call import Asked, Call
@@ -62,14 +63,23 @@ class ApiCalls:
         self._check(route, call)
         call.on_body = partial(self._check, route, call)
         actor = Actor(caller.actor_name, address, "HTTP")
+
+        def note(**outcome: str) -> None:
+            if not (method in SAFE_METHODS or actor.told or call.is_dry_run):
+                event = "http.traffic" if route.is_traffic else "http.changed"
+                said = {"method": method, "path": request.path, **outcome}
+                self._broker.vhosts.events.note(event, **said)
+
         try:
             with acts(actor):
-                answer = route.handler(call)
-                if isinstance(answer, Awaitable):
-                    answer = await self._broker.in_time(answer)
-                if not (method in SAFE_METHODS or actor.told or call.is_dry_run):
-                    event = "http.traffic" if route.is_traffic else "http.changed"
-                    self._broker.vhosts.events.note(event, method=method, path=request.path)
+                try:
+                    answer = route.handler(call)
+                    if isinstance(answer, Awaitable):
+                        answer = await self._broker.in_time(answer)
+                except (NotReplicated, MetadataUnavailable):
+                    note(outcome="unknown")  # it may be committed yet, or be there after a restart
+                    raise
+                note()
         except self._broker.messages.refusals as error:
             raise bad_request(str(error)) from None
         return answer

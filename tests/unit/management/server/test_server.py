@@ -7,6 +7,7 @@ import logging
 from base64 import b64encode
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
@@ -18,6 +19,7 @@ from unit.log_backend.open_store import flushed
 from unit.management.managed_node import ManagedNode
 from yarl import URL
 
+from routelog.log_backend import MetadataUnavailable, NotReplicated
 from routelog.management.calls import call, stored_answer
 from routelog.management.server import server as server_module
 from routelog.management.server.server import HEADERS, REALM, ManagementServer
@@ -339,6 +341,26 @@ async def test_only_so_many_stretches_are_sent_at_a_time(
     await flushed(served.node.node.logs)
     status, _, content = await served.ask("/logs/%2F/s/0/records?start=0&end=1")
     assert (status, content["error"]) == (503, "busy")
+
+
+@pytest.mark.parametrize("error", [NotReplicated, MetadataUnavailable])
+async def test_a_change_of_unknown_outcome_is_in_the_log(
+    node: ManagedNode, error: type[Exception]
+) -> None:
+    async def too_late(answer: Awaitable[object]) -> object:
+        await answer
+        raise error("too few nodes have stored it; they may store it yet")
+
+    node.broker = replace(node.broker, in_time=too_late)
+    async with serving(node) as served:
+        await node.users.put_user(User("eve", "hash of secret", ()))
+        path = "/user-limits/eve/max-channels"
+        status, _, _ = await served.ask(path, "PUT", json={"value": 3})
+        assert (status, node.users.limits("eve")) == (503, {"max-channels": 3})
+        (said,) = [said for event, said in served.noted if event == "http.changed"]
+        assert said == {"method": "PUT", "path": f"/api{path}", "outcome": "unknown"}
+        await served.ask(path)
+        assert len(served.noted) == 1
 
 
 async def test_a_dry_run_is_no_change_in_the_log(served: Served) -> None:
