@@ -6,7 +6,7 @@ from routelog.log_backend.records import pure_mode
 pure_mode.install()
 
 from routelog.log_backend.block_applier import BlockApplier
-from routelog.log_backend.copies.arriving_copy import ArrivingCopy, take_copied
+from routelog.log_backend.copies.arriving_copy import ArrivingCopy, has_copy, take_copied
 from routelog.log_backend.copies.backup_target import BackupDamaged, BackupTarget, NoBackup
 from routelog.log_backend.copies.backups import BackupRefused, Backups
 from routelog.log_backend.copies.copies import Copies

@@ -66,6 +66,11 @@ class ArrivingCopy:
             _remove_folder(self._disk, self.path)
 
 
+def has_copy(data: Path, disk: Disk) -> bool:
+    """Whether a whole copy waits in a data directory for the start that takes it."""
+    return COPIED in disk.list_directory(data)
+
+
 def take_copied(data: Path, disk: Disk) -> bool:
     """Put a whole copy in the place of the data, before anything of them is opened; call at each start.
 

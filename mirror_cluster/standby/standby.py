@@ -15,6 +15,7 @@ from routelog.log_backend import (
     OwnLogs,
     PartitionRecords,
     ShardBlock,
+    has_copy,
     journal_end,
     open_metadata,
     random_key,
@@ -87,7 +88,7 @@ def promote(data: Path, disk: Disk) -> Mark:
     """
     if not is_standby(data, disk):
         raise NoStandby(f"{data} is no standby's: 'routelog follow' makes one")
-    if copies_first(data, disk):
+    if copies_first(data, disk) and not has_copy(data, disk):
         before = f"what is there is older; to serve that, remove {data / _FILE}"
         raise NoStandby(f"{data} has nothing of its node yet: {before}")
     with open_metadata(data, disk, read_only=False) as metadata:
@@ -193,7 +194,8 @@ class StandbyNode:
             except CopyError as error:
                 log.error("no copy of %s: %s", self._where, error)
             except CopyWaits as reason:
-                mark_standby(self._data, self._disk, copies_first=False)
+                if has_copy(self._data, self._disk):
+                    mark_standby(self._data, self._disk, copies_first=False)
                 return self._end(str(reason))
             pause = PAUSE_SECONDS_MIN if heard != self._heard_committed else pause
             await asyncio.sleep(pause)

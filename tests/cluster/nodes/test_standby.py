@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import shutil
 from pathlib import Path
 
 import pytest
@@ -12,13 +14,14 @@ from support.waiting import until
 from unit.log_backend.log_records import records
 from unit.log_backend.open_store import append, content, crash, durable, unsettled
 
-from routelog.log_backend import DirectoryLocked, SystemDisk
+from routelog.log_backend import ArrivingCopy, DirectoryLocked, SystemDisk
 from routelog.log_backend.segments.damage import Damage
 from routelog.mirror_cluster import NoStandby, is_standby, promote
 from routelog.mirror_cluster.links.copy_stream import receive_message, send_message, stream_over
 from routelog.mirror_cluster.links.given_link import connect, connect_given
 from routelog.mirror_cluster.links.introduction import Opening, Purpose
 from routelog.mirror_cluster.protocol.messages import Acknowledge
+from routelog.mirror_cluster.standby.standby import mark_standby
 from routelog.mirror_cluster.standby.standby_door import LEADER
 
 
@@ -250,8 +253,12 @@ async def test_a_promoted_standby_begins_an_epoch_of_its_own(tmp_path: Path, por
     assert await content(crashed) == expected
 
 
+def cannot_be_kept(copy: ArrivingCopy) -> None:
+    raise OSError(errno.EIO, "the disk says no")
+
+
 async def test_a_node_that_follows_is_promoted_with_a_copy_not_with_what_it_had(
-    tmp_path: Path, port: int
+    tmp_path: Path, port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lost = await LeadingStore(tmp_path / "a", port).start()
     await durable(lost.store, append(await lost.declare("q"), 5))
@@ -264,9 +271,19 @@ async def test_a_node_that_follows_is_promoted_with_a_copy_not_with_what_it_had(
     other = await LeadingStore(tmp_path / "b", port).start()
     queue = await other.declare("q")
     append(queue, 3)
+    with monkeypatch.context() as patch:
+        patch.setattr(ArrivingCopy, "keep", cannot_be_kept)
+        follower = await FollowingStore(tmp_path / "a", port).start()
+        await follower.ended()
+        await follower.aclose()
+    with pytest.raises(NoStandby, match="has nothing of its node yet"):
+        promote(tmp_path / "a", SystemDisk())
     follower = await FollowingStore(tmp_path / "a", port).start()
     await follower.ended()
     await follower.aclose()
+    killed = shutil.copytree(tmp_path / "a", tmp_path / "killed")
+    mark_standby(killed, SystemDisk(), copies_first=True)  # as before it knew of its copy
+    promote(killed, SystemDisk())
     follower = await FollowingStore(tmp_path / "a", port).start()
     await caught_up(other, follower)
     expected = await unsettled(queue)
@@ -274,6 +291,7 @@ async def test_a_node_that_follows_is_promoted_with_a_copy_not_with_what_it_had(
     await other.aclose()
     promote(tmp_path / "a", SystemDisk())
     assert await content(tmp_path / "a") == expected
+    assert await content(killed) == expected
 
 
 async def test_who_does_not_know_the_secret_gets_nothing(
