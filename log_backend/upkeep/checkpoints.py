@@ -192,7 +192,8 @@ class Checkpoints:
             return False
         finally:
             self._plan = FlushPlan()
-        self.refused = None
+        if not self._is_given_up:  # else what was refused may still wait
+            self.refused = None
         async for partition in plan.flushed(self._shard.intake.let_go):
             self._look(partition)
         if self._follows():

@@ -285,6 +285,33 @@ async def test_without_others_a_transient_queue_is_still_written_when_memory_is_
         assert not leader.vhost.queues["q"].partitions[0].log.segments
 
 
+async def test_a_flush_that_is_given_up_does_not_say_that_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = WatchedDisk()
+    monkeypatch.setattr(replicated_nodes, "SystemDisk", lambda: disk)
+    monkeypatch.setattr(journal, "TOLD_SECONDS_MAX", 0.02)
+    async with replicated_node(tmp_path / "leader") as leader:
+        await leader.lead(1)
+        await declared(leader, "q")
+        leader.vhost.queues["q"].publish(records("a"), waited=True)
+        await leader.drained()
+        disk.fail("allocate", "*.log", errno.ENOSPC)
+        await leader.logs.checkpoints.flush()
+        assert leader.logs.checkpoints.refused is not None
+        leader.connected = False
+        leader.vhost.queues["q"].publish(records("b"), waited=True)
+        await leader.drained()
+        for _ in range(2):  # the first one waits in vain
+            await leader.logs.checkpoints.flush()
+        assert leader.logs.checkpoints.refused is not None
+        disk.repair()
+        leader.connected = True
+        leader.logs.journal.commit(leader.logs.journal.durable)
+        await leader.logs.checkpoints.flush()
+        assert leader.logs.checkpoints.refused is None
+
+
 async def test_a_leader_whose_disk_was_full_goes_on_when_there_is_room(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
