@@ -2,7 +2,7 @@
 
 backups/<name>/manifest.jsonl     see manifest.py; written last
 backups/<name>/files-<random>     what only this backup has
-segments/<key>-<random>           a sealed segment with its indexes; backups share them
+segments/<key>-<node>             a sealed segment with its indexes; backups of one node share them
 """
 
 import hashlib

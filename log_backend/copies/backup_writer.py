@@ -1,9 +1,9 @@
 """Writes a copy of a store into a backup target: the part that blocks and runs in a thread.
 
 Other brokers may write to the target at the same time, perhaps under the same name, and some have the same
-segments: a standby that was promoted, nodes of a cluster. So no object is written over: each has a random part
-in its name, and a manifest is written where none is. What a whole backup has is used again. A backup that fails
-removes only what it has written.
+segments: a standby that was promoted, nodes of a cluster. So nobody writes over an object of another one: own
+files have a random part in their name, segments their node's, and a manifest is written where none is. What a
+backup of this node has is used again. A backup that fails removes what only it has.
 """
 
 import hashlib
@@ -27,6 +27,7 @@ from routelog.log_backend.doors.disk import Buffer
 from routelog.log_backend.doors.randomness import random_name
 from routelog.log_backend.remote.bucket import BucketFailed
 
+NODE_CHARACTERS = 8  # of the SHA-256 of a node's name, in those of its segments
 WAIT_SECONDS_MAX = 0.5  # between two looks whether the copy is still there
 TAIL_BYTES = 4_096  # of a segment, which tell it from another one, beside its indexes
 
@@ -61,7 +62,7 @@ class BackupWriter:
         self._clock = clock
         self._bytes_per_second = bytes_per_second
         self._stopping = stopping
-        self._mark = random_name()  # in the names of objects
+        self._mark = random_name()  # in the name of its own files
         self._written: list[str] = []  # objects, be they whole or not
         self._began = 0.0
         self._read = 0
@@ -100,20 +101,17 @@ class BackupWriter:
                 bucket.remove(name)
         if not bucket.objects(folder):
             bucket.remove_folder(folder)
-        for name in self._written:
-            # There may be many, and a stop waits.
-            if name.startswith(f"{SEGMENTS}/") and not self._stopping.is_set():
-                bucket.remove(name)
 
     def _write(self, copy: DataCopy, header: BackupHeader) -> Manifest:
         own = [each for each in copy.files if not each.is_sealed]
-        objects = [self._stored(copy, f"{BACKUPS}/{header.name}/{OWN_FILES}", own)]
-        own_known, others_known = self._known(header.node)
+        objects = [self._stored(copy, f"{BACKUPS}/{header.name}/{OWN_FILES}-{self._mark}", own)]
+        known = self._known(header.node)
+        node = hashlib.sha256(header.node.encode()).hexdigest()[:NODE_CHARACTERS]
         for files in _segments(copy.files):
-            key = self._key(copy, files)
-            stored = own_known.get(key) or self._equal(copy, files, others_known.get(key))
+            name = f"{SEGMENTS}/{self._key(copy, files)}-{node}"
+            stored = known.get(name)
             if stored is None:
-                stored = self._stored(copy, f"{SEGMENTS}/{key}", files)
+                stored = self._stored(copy, name, files)
             else:
                 self.bytes_kept += stored.size
                 self.bytes_done += stored.size
@@ -128,32 +126,16 @@ class BackupWriter:
         self._written.append(name)
         self._target.bucket.write(name, pieces, size)
 
-    def _known(self, node: str) -> tuple[Mapping[str, BackupObject], Mapping[str, BackupObject]]:
-        """By their keys, the segments that whole backups have: those of this node, and others."""
-        own: dict[str, BackupObject] = {}
-        others: dict[str, BackupObject] = {}
+    def _known(self, node: str) -> Mapping[str, BackupObject]:
+        # By their names, the segments that whole backups of this node have.
         sizes = self._target.bucket.objects(SEGMENTS)
-        for earlier in self._target.whole():
-            found = own if earlier.header.node == node else others
-            for each in earlier.objects:
-                name = each.object.rpartition("/")[2]
-                if sizes.get(name) == each.size:
-                    found[name.partition("-")[0]] = each
-        return own, others
-
-    def _equal(
-        self, copy: DataCopy, files: Sequence[CopiedFile], other: BackupObject | None
-    ) -> BackupObject | None:
-        # The key is of the end only, and the disk of another node may have damaged what lies before it.
-        if other is None or other.files != [self._read_whole(copy, each) for each in files]:
-            return None
-        return other
-
-    def _read_whole(self, copy: DataCopy, file: CopiedFile) -> BackupFile:
-        digest = hashlib.sha256()
-        for piece in self._pieces(copy, file):
-            digest.update(piece)
-        return BackupFile(file.path, file.size, digest.hexdigest(), file.padded)
+        return {
+            each.object: each
+            for earlier in self._target.whole()
+            if earlier.header.node == node
+            for each in earlier.objects
+            if sizes.get(each.object.rpartition("/")[2]) == each.size
+        }
 
     def _key(self, copy: DataCopy, files: Sequence[CopiedFile]) -> str:
         # The times of the index are microseconds: no two segments have the same.
@@ -166,7 +148,6 @@ class BackupWriter:
         return digest.hexdigest()
 
     def _stored(self, copy: DataCopy, name: str, files: Sequence[CopiedFile]) -> BackupObject:
-        name = f"{name}-{self._mark}"
         stored: list[BackupFile] = []
 
         def pieces() -> Iterator[bytearray]:
