@@ -19,7 +19,7 @@ from routelog.amqp_front.wire.errors import (
     SoftError,
 )
 from routelog.broker import PSEUDO_QUEUE
-from routelog.vhosts import QueueHandle, SessionLost, after
+from routelog.vhosts import QueueHandle, ResourceKind, SessionLost, Verb, after
 
 
 class BasicChannel(TransactionalChannel, Protocol):
@@ -52,13 +52,22 @@ def _consume(channel: BasicChannel, method: Any) -> None:
     tag = consumption.free_tag(method.consumer_tag)  # before anything else, as RabbitMQ
     name = queue_name(channel, method.queue)
 
-    def begun() -> None:
+    def answer() -> None:
         channel.reply(None, method.nowait, commands.Basic.ConsumeOk, consumer_tag=tag)
 
     if name == PSEUDO_QUEUE:
         consumption.consume_replies(tag, no_ack=method.no_ack)
-        begun()
+        answer()
         return
+
+    def begun() -> None:
+        channel.again(checked, method)
+
+    def checked(_: Any) -> None:
+        # The queue may have waited: for other nodes, for the journal, or for remote storage. A refusal closes
+        # the channel, and the consumer goes with it.
+        channel.permissions.authorize(ResourceKind.QUEUE, name, Verb.READ)
+        answer()
 
     def consume(queue: QueueHandle) -> None:
         options = {"no_ack": method.no_ack, "exclusive": method.exclusive}

@@ -239,6 +239,9 @@ def queue_delete(channel: TopologyChannel, method: Any) -> None:
     name = queue_name(channel, method.queue)
     may_delete = partial(channel.permissions.authorize, QUEUE, name, CONFIGURE)
     definitions = allowed(channel, may_delete)
+    if method.if_unused and (back := definitions.until_consumers_back()) is not None:
+        channel.again_behind(back, method)
+        return
     conditions = {"if_unused": method.if_unused, "if_empty": method.if_empty}
     channel.hold_cancels()
     count = definitions.delete_queue_of(name, channel.connection, **conditions)

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any, NoReturn, Protocol
 
 import msgspec
 
@@ -24,6 +24,7 @@ from routelog.vhosts.arguments.argument_table import decode_arguments
 from routelog.vhosts.arguments.group_options import GroupOptions
 from routelog.vhosts.arguments.queue_properties import QueueProperties
 from routelog.vhosts.counters.counters import MessageCounters
+from routelog.vhosts.errors import SessionLost
 from routelog.vhosts.filters.filter_arguments import filter_arguments
 from routelog.vhosts.filters.reader_filter import ReaderFilter, reader_filter
 from routelog.vhosts.messages.delivery import Delivery
@@ -432,6 +433,9 @@ def _declare_queue(caller: _Caller, wanted: DeclareQueueCall) -> Answer[object]:
 
 
 def _delete_queue(caller: _Caller, wanted: DeleteQueueCall) -> Answer[object]:
+    back = caller.vhost.until_consumers_back() if wanted.if_unused else None
+    if back is not None:
+        return then(back, partial(_ask_again, f"queue '{wanted.name}'"))
     return caller.vhost.delete_queue_of(
         wanted.name,
         caller.connection,
@@ -439,6 +443,11 @@ def _delete_queue(caller: _Caller, wanted: DeleteQueueCall) -> Answer[object]:
         if_empty=wanted.if_empty,
         number=wanted.number,
     )
+
+
+def _ask_again(what: str, _: None) -> NoReturn:
+    # Its front checks first whether its client still may: that was known to all nodes meanwhile.
+    raise SessionLost(what, "")
 
 
 def _when_free(

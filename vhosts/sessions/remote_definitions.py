@@ -138,6 +138,9 @@ class RemoteDefinitions:
 
     # -- queues
 
+    def until_consumers_back(self) -> Done:
+        """See `VhostDefinitions`: the leader waits, and has its front ask again."""
+
     def until_led(self) -> Done:
         """See `VhostDefinitions`."""
         if self._link.session.is_open:
@@ -215,15 +218,16 @@ class RemoteDefinitions:
         number: int | None = None
         if is_known := self._link.session.is_open:  # what others were answered
             number = self._queues.number(name) if name in self._queues else 0
-        here = partial(
-            self._vhost.delete_queue_of,
-            name,
-            connection,
-            if_unused=if_unused,
-            if_empty=if_empty,
-            number=number,
-        )
-        said = {"name": name, "if_unused": if_unused, "if_empty": if_empty, "number": number}
+        conditions = {"if_unused": if_unused, "if_empty": if_empty}
+
+        def here() -> Answer[int]:
+            back = self._vhost.until_consumers_back() if if_unused else None
+            if back is not None:
+                return then(back, lambda _: here())
+            self._check()
+            return self._vhost.delete_queue_of(name, connection, number=number, **conditions)
+
+        said = {"name": name, **conditions, "number": number}
         return self._change("delete_queue", said, here, connection, repeats=is_known)
 
     def delete_left(self, name: str) -> Done:
@@ -270,8 +274,9 @@ class RemoteDefinitions:
 
         def may_repeat(session: FrontSession) -> bool:
             # What a connection declares for itself behind its end, nobody would delete.
+            # A leader that is still there has done nothing: it asks to be asked again.
             is_closed = self._connections.number(connection) < number
-            return not is_closed and (repeats or not session.was_open)
+            return not is_closed and (repeats or session.is_open or not session.was_open)
 
         return asyncio.ensure_future(self._called(ask, here, may_repeat))
 

@@ -216,7 +216,7 @@ class VirtualHost:
     # -- exchanges and bindings
 
     def provided(self, check: Check) -> "VirtualHost":
-        """See `VhostDefinitions`: nothing here waits for another node."""
+        """See `VhostDefinitions`: there is no leader to wait for."""
         check()
         return self
 
@@ -290,6 +290,10 @@ class VirtualHost:
         self._keeper.go_on()
 
     # -- queues
+
+    def until_consumers_back(self) -> "asyncio.Future[None] | None":
+        """See `AwaitedConsumers`."""
+        return self._store.awaited.until_back()
 
     def until_led(self) -> None:
         """See `VhostDefinitions`: this node leads."""
@@ -482,7 +486,7 @@ class VirtualHost:
             QueueInUse, QueueNotEmpty: by the conditions asked for.
             MetadataUnavailable: nothing more can be written; nothing has happened.
         """
-        if if_unused and (back := self._store.awaited.until_back()) is not None:
+        if if_unused and (back := self.until_consumers_back()) is not None:
             return then(back, lambda _: self._delete_judged(queue, if_empty=if_empty))
         count, consumers = queue.counts()
         if if_unused and consumers:

@@ -59,6 +59,8 @@ class VhostDefinitions(Protocol):
     def provided(self, check: Check) -> "VhostDefinitions":
         """These, for a client who has to pass a check: at once, and again behind each wait for a leader.
 
+        Behind other waits before a change (`wait_for_free`, `until_consumers_back`) the command begins anew.
+
         Raises:
             Exception: what the check raises.
         """
@@ -80,6 +82,9 @@ class VhostDefinitions(Protocol):
 
     def wait_for_free(self, kind: DestinationKind, name: str) -> Awaitable[None] | None:
         """See `VirtualHost`."""
+
+    def until_consumers_back(self) -> Done:
+        """What a deletion of an unused queue waits for, before its client's permission is checked again."""
 
     def until_led(self) -> Done:
         """What a transaction waits for while no node is known that leads the queues of clients here."""

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
 import pytest
 from pamqp import commands
-from support.queue_samples import Node
+from support.queue_samples import Node, records
 from unit.amqp_front.connections.test_channel_commit import Connection, method
 from unit.vhosts.sessions.session_pipe import ScriptedLeader, call_of, settled_down
 
 from routelog.amqp_front.connections.channel import Channel
+from routelog.amqp_front.wire.errors import SoftError
+from routelog.amqp_front.wire.refusals import refusal
 from routelog.exchanges import QueueNotFound
 from routelog.vhosts import AccessRefused, FrontConnections, FrontVhosts, SessionLost
 from routelog.vhosts.sessions.session_message import Kind
@@ -79,11 +82,32 @@ PERMITTED = [
 ]
 
 
+class Refusing(Connection):
+    """A connection that closes the channel of what is refused."""
+
+    def fail(self, error: Exception, *where: Any) -> None:
+        """See `ConsumingConnection`."""
+        answer = refusal(error)
+        assert isinstance(answer, SoftError)
+        _, _, channel = where
+        channel.refuse(answer, 0, 0)
+
+    def wait_for(
+        self, done: Awaitable[object], then: Callable[[], None] = lambda: None, _: Any = None
+    ) -> None:
+        """See `ChannelConnection`."""
+        super().wait_for(done, then)
+
+    def answered(self, method: Any) -> bool:
+        """Whether a method is among what was written."""
+        return method.index.to_bytes(4, "big") in self.written
+
+
 class Led:
     """A channel of a node whose leader is the test."""
 
-    def __init__(self, node: Node) -> None:
-        self.connection, self.leader = Connection(node), ScriptedLeader()
+    def __init__(self, node: Node, connection: Connection | None = None) -> None:
+        self.connection, self.leader = connection or Connection(node), ScriptedLeader()
         self.front = FrontVhosts(
             node.vhosts, self.leader.link, FrontConnections("b", 1), lambda *why: None
         )
@@ -174,3 +198,91 @@ async def test_who_consumed_when_the_leader_was_lost_is_a_consumer_of_the_next_o
         assert await led.next_leader_is_asked() == ["consume"]
     assert led.connection.written.count(Basic.ConsumeOk.index.to_bytes(4, "big")) == 1
     led.channel.release()
+
+
+@pytest.mark.parametrize("may", [True, False], ids=["he may", "he may no more"])
+@pytest.mark.parametrize(
+    ("asked", "ok"),
+    [
+        (Basic.Consume(queue="one", no_ack=True), Basic.ConsumeOk),
+        (Queue.Delete(queue="one", if_unused=True), Queue.DeleteOk),
+    ],
+    ids=lambda each: str(each.name),
+)
+async def test_behind_a_wait_for_other_nodes_consumers_a_client_may_what_he_may_then(
+    node: Node, asked: Any, ok: Any, may: bool
+) -> None:
+    connection, one = Refusing(node), node.vhost.queues["one"]
+    channel = Channel(cast(Any, connection), 1)
+    node.vhosts.await_consumers()  # it has begun to lead
+    channel.frame(method(asked))
+    await connection.rest_over()
+    assert connection.written == b""
+    if not may:
+        connection.book.remove("guest", "/")
+    node.vhosts.consumers_back()
+    while connection.waits:
+        await connection.go_on()
+    assert connection.answered(ok) == may
+    assert connection.answered(commands.Channel.Close) == channel.closing == (not may)
+    assert one.deleted == (may and ok is Queue.DeleteOk)
+    assert one.consumer_count == (may and ok is Basic.ConsumeOk)
+    channel.release()
+
+
+async def test_who_may_no_more_when_the_leader_has_his_consumer_is_refused(node: Node) -> None:
+    connection = Refusing(node)
+    led = Led(node, connection)
+    await led.carry_out(Basic.Consume(queue="one", no_ack=True), "a wait")
+    consume = led.leader.said()[-1]
+    led.leader.delivers(
+        call_of(consume)[1]["consumer"], 0, records("m")
+    )  # no_ack: it is his no more
+    connection.book.remove("guest", "/")
+    led.leader.answers(consume, None)
+    assert [call_of(each)[0] for each in led.leader.said()] == ["detach"]
+    assert connection.written.startswith(b"\x01\x00\x01")
+    assert connection.answered(commands.Channel.Close)
+    assert not connection.answered(Basic.ConsumeOk)
+    assert not connection.answered(Basic.Deliver)
+
+
+@pytest.mark.parametrize("met", ["no leader", "a leader"])
+@pytest.mark.parametrize("may", [True, False], ids=["he may", "he may no more"])
+async def test_a_leader_that_waited_for_consumers_is_asked_again_by_who_still_may(
+    node: Node, met: str, may: bool
+) -> None:
+    led = Led(node)
+    await led.carry_out(Queue.Delete(queue="one", if_unused=True), met)
+    if met == "no leader":
+        led.leader.open()
+        await led.leader.tells_all()
+    call = await led.leader.asked()
+    if not may:
+        led.connection.book.remove("guest", "/")
+    led.leader.answers(call, SessionLost("queue 'one'", ""))
+    await settled_down()
+    again = led.leader.said()
+    assert [call_of(each)[0] for each in again] == ["delete_queue"] * may
+    for each in again:
+        led.leader.answers(each, 3)
+    if not may:
+        with pytest.raises(AccessRefused):
+            await led.connection.rest_over()
+    await led.connection.rest_over()
+    assert (led.connection.written != b"") == may
+
+
+async def test_who_may_no_more_when_the_consumers_of_a_new_leader_are_back_deletes_nothing(
+    node: Node,
+) -> None:
+    led = Led(node)
+    await led.carry_out(Queue.Delete(queue="one", if_unused=True), "no leader")
+    node.vhosts.await_consumers()
+    led.lead()
+    await led.connection.rest_over()
+    led.connection.book.remove("guest", "/")
+    node.vhosts.consumers_back()
+    with pytest.raises(AccessRefused):
+        await led.connection.go_on()
+    assert "one" in node.vhost.queues

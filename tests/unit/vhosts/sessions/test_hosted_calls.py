@@ -35,6 +35,7 @@ from routelog.vhosts import (
     QueueLocked,
     QueueNotEmpty,
     QueueProperties,
+    SessionLost,
     VhostNotFound,
     current_actor,
     encoded_arguments,
@@ -411,6 +412,22 @@ async def test_a_queue_is_deleted(node: Node, front: HandFront, queue: Queue, su
     assert front.ended() == [(consumer, None)]
     assert "q" not in node.vhost.queues
     assert await front.answered(front.define("delete_queue", name="q", **conditions)) == 0
+
+
+async def test_a_front_asks_again_for_a_deletion_that_waited_for_consumers(
+    node: Node, front: HandFront, queue: Queue
+) -> None:
+    conditions = {"name": "q", "if_unused": True, "if_empty": False}
+    node.vhosts.await_consumers()
+    asked = front.define("delete_queue", **conditions)
+    front.run()
+    assert not front.has_answer(asked)
+    node.vhosts.consumers_back()
+    with pytest.raises(SessionLost):
+        await front.answered(asked)
+    assert not queue.deleted
+    assert await front.answered(front.define("delete_queue", **conditions)) == 0
+    assert queue.deleted
 
 
 async def test_exchanges_and_bindings(node: Node, front: HandFront) -> None:
