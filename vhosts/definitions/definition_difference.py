@@ -1,9 +1,13 @@
 """States of a node's definitions, as records of the metadata, and the difference between two of them."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 
-from routelog.log_backend import Change
+from routelog.log_backend import Change, MetadataCorrupt
+from routelog.vhosts.stored.user_record import decode_user
 
+USERS = b"users"
+PERMISSIONS = b"permissions", b"topic-permissions"
 EXCHANGES = b"exchanges", b"transient-exchanges"
 QUEUES = b"queues", b"transient-queues"
 BINDINGS = b"bindings", b"transient-bindings"
@@ -50,10 +54,13 @@ def definition_difference(
 ) -> Iterator[Sequence[Change]]:
     """What leads from one state to another one, in steps that may have no changes.
 
+    A user with another password hash is deleted, and another one made: so he may be, and his connections close.
+
     Args:
         known: its owner keeps it up with what was yielded.
     """
     bound: dict[_End, list[bytes]] = {}  # bindings that stay, by what they bind
+    permitted: dict[bytes, list[bytes]] = {}  # permissions that stay, by user
     for key in known.keys_backwards():
         if wanted.get(key) is None:
             yield (Change(key, None),)
@@ -62,6 +69,8 @@ def definition_difference(
         if _kind(key) in BINDINGS:
             for end in _ends(key):
                 bound.setdefault(end, []).append(key)
+        elif _kind(key) in PERMISSIONS:
+            permitted.setdefault(key.split(b"/")[2], []).append(key)
     for key, value in wanted.records():
         before, kind = known.get(key), _kind(key)
         if before == value:
@@ -72,6 +81,13 @@ def definition_difference(
             for binding in bound.pop(_end(key), ()):
                 if known.get(binding) is not None:
                     yield (Change(binding, None),)
+        if kind == USERS and before is not None and _is_another(key, before, value):
+            # In one step: who logs in meanwhile, or publishes, has all that he may.
+            stay = [
+                Change(each, wanted.get(each)) for each in permitted.get(key.split(b"/")[1], ())
+            ]
+            yield (Change(key, None), Change(key, value), *stay)
+            continue
         if before is not None and kind in EXCHANGES + BINDINGS:
             yield (Change(key, None),)
         yield (Change(key, value),)
@@ -79,6 +95,16 @@ def definition_difference(
 
 def _kind(key: bytes) -> bytes:
     return key.partition(b"/")[0]
+
+
+def _is_another(key: bytes, before: bytes, value: bytes) -> bool:
+    # Two states do not tell whether a user of the name was deleted between them. A hash is salted: another one
+    # is another user's, or of another password. That closes no connections otherwise, but may behind a session
+    # that was lost.
+    with suppress(MetadataCorrupt):  # it is met when it is carried out
+        was, user = decode_user(key, before), decode_user(key, value)
+        return was.password_hash != user.password_hash
+    return False
 
 
 def _end(key: bytes) -> _End:

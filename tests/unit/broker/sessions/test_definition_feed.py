@@ -17,11 +17,14 @@ from unit.vhosts.replicated_nodes import ReplicatedNode, replicated_node
 from routelog.broker.sessions.definition_feed import PAGE_RECORDS, DefinitionFeed
 from routelog.log_backend import Change, MetadataUnavailable
 from routelog.vhosts import (
+    FULL_PERMISSION,
     SESSION_OUTBOX_BYTES_MAX,
     BadSessionMessage,
+    Permission,
     QueueProperties,
     SessionKind,
     SessionMessage,
+    TopicPermission,
     User,
     value_of,
 )
@@ -96,6 +99,40 @@ async def test_a_change_comes_behind_a_snapshot_that_is_under_way(tmp_path: Path
         found = front.vhosts.get("/").stored.queues
         assert found["q000"].partitions == [queues["q000"].number]
         assert "q255" not in found
+        front.cut()
+
+
+@pytest.mark.parametrize("is_another", [True, False], ids=["another one", "other tags"])
+async def test_another_user_of_the_name_ends_the_connections_of_the_first_one(
+    tmp_path: Path, is_another: bool
+) -> None:
+    async with running_node(tmp_path) as leader:
+        users, topic = leader.users, TopicPermission("amq.topic", "a", "b")
+        await users.put_user(User("eve", "first"))
+        for vhost in ("/", "v"):
+            if vhost == "v":
+                await leader.vhosts.add(vhost)
+            await users.set_permissions("eve", vhost, FULL_PERMISSION)
+            await users.set_topic_permission("eve", vhost, topic)
+        await users.set_limits("eve", {"max-channels": 1})
+        feed, front = feed_of(leader), FedFront()
+        closed: list[str] = []
+        front.users.on_deleted = closed.append
+        front.begin(feed)
+        await front.follow(feed.position)
+        front.cut()  # it stands still for longer than others wait
+        if is_another:
+            await users.delete_user("eve")
+            await users.put_user(User("eve", "another", ("monitoring",)))
+            await users.set_permissions("eve", "/", FULL_PERMISSION)
+            await users.set_topic_permission("eve", "/", topic)
+            await users.set_permissions("eve", "v", Permission("", "", "mine"))
+        else:
+            await users.set_tags("eve", ("monitoring",))
+        front.begin(feed)
+        await front.follow(feed.position)
+        assert closed == ["eve"] * is_another
+        assert front.known() == await stored(leader)
         front.cut()
 
 
