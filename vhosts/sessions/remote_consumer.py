@@ -223,9 +223,11 @@ class RemoteConsumer:
                 each.size = 0
         else:
             self._waiting.clear()
-        if not self._has_begun:
+        cancels = self._options.cancel_on_failover
+        # What came before the leader's answer is its client's, if that may read when the next one answers.
+        if not (self._has_begun or (self._waiting and was_open and not cancels)):
             self.ended(SessionLost(self._queue.full_name, self._session.leader))
-        elif was_open and self._options.cancel_on_failover:
+        elif was_open and cancels:
             self.ended(None)
         else:
             self.attach()
@@ -234,6 +236,8 @@ class RemoteConsumer:
         """A queue of this node has the messages from here on: let it serve the consumer."""
         if self.has_left:
             return
+        if not self._has_begun:  # the client is asked first whether it may
+            return self.ended(SessionLost(self._queue.full_name, self._session.leader))
         options = replace(self._options, places=self._passed, comes_back=True)
         self.end()
         try:

@@ -1,7 +1,7 @@
 """A consumer of a remote queue: from its attachment over deliveries and lost sessions to its end."""
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -460,6 +460,39 @@ async def test_who_was_not_attached_is_not_without_asking_again_whether_it_may(
         queue.attach(taker, ConsumeOptions(), taker.begin)
     leader.open()
     assert not leader.said()
+
+
+@pytest.mark.parametrize("end", ["answered", "refused", "no leader", "leads itself"])
+async def test_what_came_before_the_answer_was_lost_waits_for_that_of_the_next_leader(
+    leader: ScriptedLeader, end: str
+) -> None:
+    leader.open()
+    queue, taker = leader.queue(), RemoteTaker(no_ack=True)
+    attaching = queue.attach(taker, ConsumeOptions(), taker.begin)
+    for first in (0, 2):
+        call = leader.said()[-1]
+        assert call_of(call)[1]["comes_back"] is False
+        leader.delivers(subject_of(call), first, records(*numbered(first, first + 2)))
+        leader.session.lost("cut")
+        if (first, end) != (2, "leads itself"):
+            leader.open()
+    assert not attaching.done()
+    if end == "answered":
+        leader.answers(leader.said()[-1], None)
+        assert taker.bodies() == numbered(0, 4)
+        return await attaching
+    error: type[Exception] = SessionLost
+    if end == "refused":
+        error = ConsumptionRefused
+        leader.answers(leader.said()[-1], ConsumptionRefused("q", "/"))
+    elif end == "leads itself":
+        queue.hand_over(cast(Any, None))
+    else:
+        leader.session.lost("cut")
+        leader.link.give_up("no leader")
+    with pytest.raises(error):
+        await attaching
+    assert taker.source is None
 
 
 async def test_a_reader_goes_on_where_it_was(leader: ScriptedLeader) -> None:
