@@ -119,12 +119,12 @@ class Node:
     def wipe(self, restart_after: float) -> None:
         """The process ends and finds an empty disk, or a damaged one."""
         lose = self._randomness.choice((self.disk.wipe, self.disk.damage))
-        if self.cluster.clients is not None:
+        if self.has_broker:
             lose = self.disk.wipe  # as a node with a damaged journal puts its data aside
         lose(self._randomness.getrandbits(63))
         self.cluster.checker.wiped(self)
         self._end(restart_after)
-        if self.cluster.clients is not None:
+        if self.has_broker:
             rmtree(self._data, ignore_errors=True)  # it may never have been started on that disk
 
     def give_up(self) -> None:
