@@ -15,6 +15,7 @@ from routelog.mirror_cluster.replica.lease import Lease
 from routelog.mirror_cluster.replica.replica import Replica
 from routelog.mirror_cluster.replica.settings import ReplicaSettings
 from routelog.mirror_cluster.replica.shard_log import Identity
+from routelog.mirror_cluster.secret_key import secret_key
 from routelog.mirror_cluster.standalone import claim_epoch
 from routelog.mirror_cluster.standby.follow_sender import StandbyLag
 from routelog.mirror_cluster.standby.standby import NoStandby, StandbyNode, is_standby, promote
@@ -53,4 +54,5 @@ __all__ = [
     "is_standby",
     "listen_options",
     "promote",
+    "secret_key",
 ]

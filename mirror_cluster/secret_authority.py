@@ -4,11 +4,9 @@ Each node makes the authority's key from the secret, signs a certificate of its 
 lets in who shows one. So whoever knows the secret is let in, and nothing has to be distributed.
 
 Source:
-    RFC 7914 (scrypt): a stranger gets to see what the key has signed, and may guess secrets by that.
     RFC 5280, section 4.1.2.5 (certificates without an end).
 """
 
-import hashlib
 import os
 import ssl
 from datetime import UTC, datetime
@@ -21,9 +19,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from routelog.mirror_cluster.node_tls import tls_context
+from routelog.mirror_cluster.secret_key import secret_key
 
-# scrypt: a guess takes 60 ms and 32 MiB, as does each start of a node and of a command.
-GUESS_COST, GUESS_BLOCK_SIZE, GUESS_BYTES_MAX = 2**15, 8, 64 * 1024 * 1024
 SEED_BYTES = 48  # half as many more than the key has: no key is likelier than another one
 CURVE = ec.SECP256R1()
 CURVE_ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
@@ -70,15 +67,7 @@ class SecretAuthority:
 
 
 def _key(secret: bytes, cluster: str) -> ec.EllipticCurvePrivateKey:
-    seed = hashlib.scrypt(
-        secret,
-        salt=b"routelog etcd\0" + cluster.encode(),
-        n=GUESS_COST,
-        r=GUESS_BLOCK_SIZE,
-        p=1,
-        maxmem=GUESS_BYTES_MAX,
-        dklen=SEED_BYTES,
-    )
+    seed = secret_key(secret, b"routelog etcd", cluster, SEED_BYTES)
     return ec.derive_private_key(1 + int.from_bytes(seed) % (CURVE_ORDER - 1), CURVE)
 
 

@@ -86,7 +86,7 @@ class HttpSession:
             OSError, HTTPException: a network error: see `Attempts.excused`.
         """
         if body is None:
-            answer = self._send("GET", (vhost, *path), f"Bearer {self.token(vhost)}", query)
+            answer = self._by_token((vhost, *path), query)
         else:  # tokens are for reading only
             answer = self._send("PUT", (vhost, *path), self._basic(), query, body)
         try:
@@ -123,6 +123,17 @@ class HttpSession:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+    def _by_token(self, path: tuple[str, ...], query: Mapping[str, object]) -> HTTPResponse:
+        vhost = path[0]
+        answer = self._send("GET", path, f"Bearer {self.token(vhost)}", query)
+        if answer.status != 401 or not self._endpoint.password:
+            return answer
+        # Another node may have taken the broker's place, with a key of its own.
+        answer.read()
+        self._keep_if_read(answer)
+        del self._tokens[vhost]
+        return self._send("GET", path, f"Bearer {self.token(vhost)}", query)
 
     def _basic(self) -> str:
         if not self._endpoint.password:

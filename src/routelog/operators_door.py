@@ -28,7 +28,7 @@ from routelog.broker.sockets.proxy_header import Endpoint, PassedClient
 from routelog.broker.sockets.stalled_sockets import StalledSockets
 from routelog.log_backend import StoredLogs, SystemDisk, random_key, random_name
 from routelog.metrics_door import watched_broker
-from routelog.mirror_cluster import ClusterState
+from routelog.mirror_cluster import ClusterState, secret_key
 from routelog.vhosts import unanswered
 
 if TYPE_CHECKING:
@@ -36,7 +36,9 @@ if TYPE_CHECKING:
 
 # In the data directory.
 MANAGEMENT_FILE = "management.json"  # for the command line
-LOG_TOKEN_FILE = "log_token.key"  # tokens outlive a restart
+LOG_TOKEN_FILE = "log_token.key"  # of a node on its own: tokens outlive a restart
+
+_KEY_BYTES = 32
 
 
 def load_door(config: BrokerConfig) -> None:
@@ -161,7 +163,7 @@ async def managed_broker(
         backups=backups,
         log_lines=broker.recent_log.lines,
         reader_hold_bytes_max=config.reader_hold_bytes_max,
-        log_token_key=_kept_key(address.data_dir / LOG_TOKEN_FILE),
+        log_token_key=log_token_key(config, address.data_dir),
         findings=FindingLimits(config.findings_messages, config.findings_age_seconds),
         watched=watched_broker(broker, front),
     )
@@ -196,6 +198,14 @@ def own_names(config: BrokerConfig) -> Iterator[str]:
     for certificate in config.tls_names:
         yield certificate.partition("=")[0]
     yield from config.management_names
+
+
+def log_token_key(config: BrokerConfig, data: Path) -> bytes:
+    """What signs tokens for logs: all nodes of a cluster have the same, so tokens outlive a leader."""
+    if not config.cluster_nodes:
+        return _kept_key(data / LOG_TOKEN_FILE)
+    secret = config.cluster_secret.encode()
+    return secret_key(secret, b"routelog log tokens", config.cluster_name, _KEY_BYTES)
 
 
 def write_private(file: Path, content: bytes) -> None:

@@ -242,6 +242,28 @@ def test_a_reader_goes_on_behind_a_restart_of_the_broker(tmp_path: Path) -> None
         broker.stop()
 
 
+def test_who_has_the_password_asks_for_a_token_of_another_key(tmp_path: Path) -> None:
+    port = str(free_port())
+    broker = BrokerProcess(tmp_path, {"ROUTELOG_MANAGEMENT_PORT": port}).start()
+    try:
+        Clients(broker.url).connect().channel().queue_declare("plain", durable=True)
+        driver = http_logs(broker)
+        task = HttpLogs(
+            pickle.loads(pickle.dumps(endpoint(service_url(broker)))), driver.ticket("/")
+        )
+        broker.stop()
+        (tmp_path / "log_token.key").unlink()  # as of a node that was promoted or restored
+        broker.start()
+        assert driver.partitions("/", None) == [PLAIN]
+        with pytest.raises(BadOption, match="the token is not valid, or not any more"):
+            task.partitions("/", None)
+        ManagementDoor(broker).do("DELETE", "permissions", "/", "guest")
+        with pytest.raises(BadOption, match="User not authorised to access virtual host"):
+            driver.partitions("/", None)
+    finally:
+        broker.stop()
+
+
 def test_a_damaged_batch_is_never_handed_on(tmp_path: Path) -> None:
     broker = BrokerProcess(tmp_path, SMALL_SEGMENTS).start()
     try:
