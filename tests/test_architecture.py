@@ -230,7 +230,6 @@ WITHOUT_PARTNER = {
         "segment_scan",
         "segment_writer",
         "stored_blocks",
-        "stored_log",
     },
     "exchanges": {
         "topic_lanes",

@@ -162,8 +162,8 @@ class StoredLogs:
     ) -> list[tuple[int, int, int]]:
         """Base offset, end offset and bytes of bodies of each batch in a range of offsets of one segment.
 
-        The list ends when all bodies but those of its last batch exceed `bytes_max`, so that a caller can tell
-        which batch is the first that does not fit. Empty if nothing is stored there.
+        The list ends when the bodies of its whole batches, without the last one, exceed `bytes_max`, so that a
+        caller can tell which batch is the first that does not fit. Empty if nothing is stored there.
         """
 
         async def sizes() -> list[tuple[int, int, int]]:
@@ -276,9 +276,11 @@ def _body_sizes(disk: Disk, plan: _Plan, bytes_max: int) -> list[tuple[int, int,
         if batch.base_offset >= plan.end or total - last > bytes_max:
             break
         if batch.end_offset > plan.start:
-            last = batch.records.bodies_bytes
+            size = batch.records.bodies_bytes
+            # Of a batch that begins before the range, how much lies within it is not known here.
+            last = size if batch.base_offset >= plan.start else 0
             total += last
-            found.append((batch.base_offset, batch.end_offset, last))
+            found.append((batch.base_offset, batch.end_offset, size))
     return found
 
 
