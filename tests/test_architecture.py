@@ -270,7 +270,6 @@ WITHOUT_PARTNER = {
         "envelope",
         "export_commands",
         "http_logs",
-        "http_session",
         "index_commands",
         "object_logs",
         "offset_limit",

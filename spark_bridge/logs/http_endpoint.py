@@ -22,8 +22,8 @@ class HttpEndpoint:
         password: stays on the driver: a pickled copy, for executors, has none.
         authorities: PEM file of the authorities that sign the broker's certificate; empty: the system's.
         certificate, key: PEM files of the client's certificate; empty: none.
-        timeout: seconds without a byte after which a request has failed.
-        retries: of a request after a network error.
+        timeout: seconds without a byte after which a request has failed; so long a broker may be busy, too.
+        retries: of a request after a network error; 0: it does not wait for a busy broker, either.
     """
 
     host: str

@@ -11,7 +11,7 @@ from routelog.log_backend.records.record_batch import RecordBatch
 from routelog.spark_bridge.logs.batch_stream import batch_stream
 from routelog.spark_bridge.logs.errors import RecordsLost, ServiceRefused
 from routelog.spark_bridge.logs.http_endpoint import HttpEndpoint
-from routelog.spark_bridge.logs.http_session import Attempts, HttpSession
+from routelog.spark_bridge.logs.http_session import HttpSession
 from routelog.spark_bridge.logs.readable_logs import (
     BatchSize,
     Cut,
@@ -35,7 +35,7 @@ class HttpLogs:
 
     def ticket(self, vhost: str) -> Ticket:
         """A token for executors, so that the password stays on the driver."""
-        attempts = Attempts(self._endpoint)
+        attempts = self._session.attempts()
         while True:
             with attempts.excused():
                 return {vhost: self._session.token(vhost)}
@@ -87,9 +87,10 @@ class HttpLogs:
 
         Raises:
             ServiceUnreachable: the broker cannot be reached.
+            ServiceRefused: the broker was busy for too long.
         """
         partition, reached = wanted.partition, wanted.start
-        attempts = Attempts(self._endpoint)
+        attempts = self._session.attempts()
         while reached < wanted.end:
             with attempts.excused():
                 query = {"start": reached, "end": wanted.end}

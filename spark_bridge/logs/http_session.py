@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode
 
-from routelog.log_backend import SystemClock
+from routelog.log_backend import Clock, SystemClock
 from routelog.spark_bridge.logs.errors import (
     BadOption,
     DamagedSegment,
@@ -25,6 +25,14 @@ BACK_OFF_SECONDS = (0.1, 0.5, 2.0)  # before the first, second and all later ret
 
 NO_QUERY: Mapping[str, object] = MappingProxyType({})
 _NETWORK_FAULTS = (OSError, HTTPException)
+
+
+class _Unavailable(ConnectionError):
+    """The broker answers 503: after the seconds that it tells, it may take the request."""
+
+    def __init__(self, reason: str, seconds: float | None) -> None:
+        super().__init__(reason)
+        self.seconds = seconds
 
 
 class _Token(NamedTuple):
@@ -45,15 +53,19 @@ class HttpSession:
         self._tokens = {vhost: _Token(token, math.inf) for vhost, token in tokens.items()}
         self._connection: HTTPConnection | None = None
 
+    def attempts(self) -> "Attempts":
+        """The tries of a request that begins."""
+        return Attempts(self._endpoint, self._clock, was_reached=bool(self._tokens))
+
     def get(self, vhost: str, path: tuple[str, ...], **query: object) -> Any:
         """Get the JSON at a path of a vhost; None if it does not exist.
 
         Raises:
             BadOption: the broker refuses the user.
             ServiceUnreachable: all tries have failed.
-            ServiceRefused: the broker has answered with another error.
+            ServiceRefused: the broker has answered with another error, or was busy for too long.
         """
-        attempts = Attempts(self._endpoint)
+        attempts = self.attempts()
         while True:
             with attempts.excused(), self.answer(vhost, path, query) as answer:
                 return None if answer is None else json.loads(answer.read())
@@ -64,7 +76,7 @@ class HttpSession:
         Raises:
             BadOption, ServiceUnreachable, ServiceRefused: as with `get`.
         """
-        attempts = Attempts(self._endpoint)
+        attempts = self.attempts()
         while True:
             with attempts.excused(), self.answer(vhost, path, {}, body):
                 return
@@ -102,7 +114,7 @@ class HttpSession:
 
     def vhosts(self) -> list[str]:
         """Names of the vhosts that the user may access."""
-        attempts = Attempts(self._endpoint)
+        attempts = self.attempts()
         while True:
             with attempts.excused():
                 names = self._spoken("GET", (), self._basic())
@@ -194,33 +206,68 @@ class HttpSession:
         if error == "lapsed":
             return HoldLapsed(f"{self._endpoint}: {reason}")
         if answer.status == 503:
-            return ConnectionError(reason)
+            wished = answer.headers.get("Retry-After", "")
+            return _Unavailable(reason, float(wished) if wished.isdecimal() else None)
         return ServiceRefused(f"{self._endpoint}: {reason}")
 
 
 class Attempts:
-    """Counts the failed tries of a request."""
+    """Counts the failed tries of a request, and limits the time in which the broker takes none.
 
-    def __init__(self, endpoint: HttpEndpoint) -> None:
+    Args:
+        was_reached: this is the broker's address: where it refuses connections, it starts again.
+    """
+
+    def __init__(self, endpoint: HttpEndpoint, clock: Clock, *, was_reached: bool) -> None:
         self._endpoint = endpoint
-        self._failed = 0
+        self._clock = clock
+        self._was_reached = was_reached
+        self.succeeded()
 
     def succeeded(self) -> None:
         """Note progress: later failures are counted from 0."""
-        self._failed = 0
+        self._failed = self._waited = 0
+        self._give_up_at = math.inf
 
     @contextmanager
     def excused(self) -> Iterator[None]:
         """Suppress a network error after a pause, so that the caller tries again.
 
         Raises:
-            ServiceUnreachable: this was the last retry.
+            ServiceUnreachable: this was the last retry, or the broker refused connections for `timeout`.
+            ServiceRefused: the broker answered for `timeout` that it is busy, or has no leader.
         """
         try:
             yield
         except _NETWORK_FAULTS as error:
-            if self._failed >= self._endpoint.retries:
-                why = str(error) or type(error).__name__
-                raise ServiceUnreachable(str(self._endpoint), why) from None
-            Event().wait(BACK_OFF_SECONDS[min(self._failed, len(BACK_OFF_SECONDS) - 1)])
-            self._failed += 1
+            is_busy = isinstance(error, _Unavailable)
+            is_down = isinstance(error, ConnectionRefusedError) and self._was_reached
+            if (is_busy or is_down) and self._endpoint.retries:
+                pause = self._wait(error)
+            elif self._failed < self._endpoint.retries:
+                pause = _back_off(self._failed)
+                self._failed += 1
+            else:
+                raise self._final(error) from None
+            Event().wait(pause)
+
+    def _wait(self, error: Exception) -> float:
+        now = self._clock.monotonic()
+        if not self._waited:
+            self._give_up_at = now + self._endpoint.timeout
+        if now >= self._give_up_at:
+            raise self._final(error, f", for {self._endpoint.timeout:g} s (fetchTimeout)") from None
+        wished = error.seconds if isinstance(error, _Unavailable) else None
+        pause = _back_off(self._waited) if wished is None else wished
+        self._waited += 1
+        return min(pause, self._give_up_at - now)
+
+    def _final(self, error: Exception, how_long: str = "") -> Exception:
+        why = f"{str(error) or type(error).__name__}{how_long}"
+        if isinstance(error, _Unavailable):
+            return ServiceRefused(f"{self._endpoint}: {why}")
+        return ServiceUnreachable(str(self._endpoint), why)
+
+
+def _back_off(failed: int) -> float:
+    return BACK_OFF_SECONDS[min(failed, len(BACK_OFF_SECONDS) - 1)]
