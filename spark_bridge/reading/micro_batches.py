@@ -47,17 +47,29 @@ def ends_by_records(backlogs: Backlogs, records_max: int) -> dict[LogPartition, 
 
 
 def ends_by_bytes(
-    store: ReadableLogs, backlogs: Backlogs, bytes_max: int
+    store: ReadableLogs,
+    backlogs: Backlogs,
+    bytes_max: int,
+    waiting: Collection[LogPartition] = (),
 ) -> dict[LogPartition, int]:
     """Return where each partition's share ends, so that all bodies have at most `bytes_max` bytes.
 
     Smaller backlogs come first, and larger ones get what these leave of their shares. Each partition gets at
     least one record if that still fits. A record larger than the limit comes alone.
+
+    Args:
+        waiting: partitions that got none the last time; they come first, in their order. Else a large record
+            would wait for as long as others have smaller ones.
+
+    Returns:
+        The partitions in the order in which they were served.
     """
     sizes = {each: sum(part.bytes_estimate for part in backlogs[each]) for each in backlogs}
     left, left_size = bytes_max, sum(sizes.values())
     ends = {}
-    for partition in sorted(backlogs, key=lambda each: (sizes[each], each)):
+    waited = (each for each in waiting if each in backlogs)
+    smallest_first = sorted(backlogs, key=lambda each: (sizes[each], each))
+    for partition in dict.fromkeys((*waited, *smallest_first)):
         share = left * sizes[partition] // left_size if left_size else left
         left_size -= sizes[partition]
         end, size = _cut(store, backlogs[partition], share)
@@ -100,6 +112,7 @@ class MicroBatches:
         self._seen_ends: Offsets = {}  # the last known end of each log
         # The extents that `end` has read: `reached` and `tasks` use them, too.
         self._looked: Logs = {}
+        self._waiting: list[LogPartition] = []  # those that the last limit in bytes left out
         self._to_pin: Offsets | None = None
         self._waiting_since = clock.monotonic()
 
@@ -264,7 +277,9 @@ class MicroBatches:
             }
             backlogs = {partition: parts for partition, parts in backlogs.items() if parts}
         if limits.bytes_max is not None:
-            ends |= ends_by_bytes(self.store, backlogs, limits.bytes_max)
+            served = ends_by_bytes(self.store, backlogs, limits.bytes_max, self._waiting)
+            self._waiting = [each for each, end in served.items() if end == backlogs[each][0].start]
+            ends |= served
         return ends
 
 

@@ -164,6 +164,21 @@ def test_bodies_of_a_micro_batch_have_at_most_so_many_bytes(log: LogFiles) -> No
     assert ends == [0, 4, 8, 12, 14]
 
 
+def test_large_records_wait_for_others_but_not_for_ever(tmp_path: Path) -> None:
+    bodies = [[b"x" * 10] * 9, [b"x" * 1_000] * 3, [b"x" * 990] * 2]
+    for number, each in enumerate(bodies):
+        LogFiles(tmp_path, partition=number).segment(0, (0, records(each)))
+    batches = stream(tmp_path, maxBytesPerTrigger="995")
+    small, larger, large = (partition(number) for number in range(3))
+    position = batches.first()
+    read = []
+    for _ in range(8):
+        position = batches.end(position, limited=True)
+        read.append((position[larger], position[large]))
+        position[small] = 0  # as much comes as was read
+    assert read == [(0, 0), (0, 1), (1, 1), (1, 1), (1, 2), (2, 2), (2, 2), (3, 2)]
+
+
 def test_few_records_wait_for_others_but_not_for_ever(log: LogFiles) -> None:
     log.numbered_segment(0, 3)
     clock = HandClock()
