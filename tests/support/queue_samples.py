@@ -323,12 +323,13 @@ async def no_hash(password: bytes) -> str:
 
 @asynccontextmanager
 async def running_node(
-    data: Path, options: LogOptions = OPTIONS, *, clocked: bool = False
+    data: Path, options: LogOptions = OPTIONS, *, clocked: bool = False, slow: bool = False
 ) -> AsyncIterator[Node]:
     """A node with the vhost `/`, which recovers what is in the directory.
 
     Args:
         clocked: it goes by the clock of its turns.
+        slow: a second passes at each step of opening its queues, with all that is due then.
     """
     loop = asyncio.get_running_loop()
     turns = Turns()
@@ -340,7 +341,11 @@ async def running_node(
         await node.vhosts.load(logs.metadata)
         await node.vhosts.open_logs()
         logs.recover()
-        await node.vhosts.recovered()
+        if slow:
+            for _ in node.vhosts._recovering():
+                turns.pass_seconds(1)
+        else:
+            await node.vhosts.recovered()
         logs.start(1)
         await node.vhosts.load_memories()
         await node.vhosts.add("/")

@@ -178,11 +178,12 @@ class VirtualHost:
             if stored.paused:
                 queue.pause()
         self._opened.clear()
+        self.policies.recovered()
         for queue in [*self.queues.values()]:  # rules may act at once, on other queues too
             yield
-            queue.apply(queue.properties.arguments)
+            self.policies.follow_queue(queue)
+            queue.apply(queue.effective.values)
             self.hosted.groups.recovered(queue)
-        self.policies.recovered()
         self.hosted.delays.recovered()
 
     @property

@@ -43,11 +43,9 @@ class VhostPolicies:
         self.closed = False
 
     def recovered(self) -> None:
-        """All queues and exchanges are there: let them go by their policies."""
+        """All exchanges are there: let them go by their policies; queues follow theirs one by one."""
         for exchange in self._routing.exchanges():
             self.follow_exchange(exchange.name)
-        for queue in self._queues.values():
-            self.follow_queue(queue)
 
     async def put(self, policy: Policy) -> None:
         """Add a policy, or replace the one of its name and kind.

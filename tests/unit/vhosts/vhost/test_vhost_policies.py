@@ -5,7 +5,8 @@ from collections.abc import Coroutine, Mapping
 from pathlib import Path
 
 import pytest
-from support.queue_samples import Node, declare_queue, running_node
+from support.queue_samples import Node, declare_queue, records, running_node
+from support.waiting import until
 
 from routelog.exchanges import Binding, Exchange
 from routelog.log_backend import Durability, Scheduler
@@ -150,6 +151,43 @@ async def test_policies_are_there_after_a_restart(tmp_path: Path) -> None:
         assert retention.age_max == 3_600_000_000
         with pytest.raises(PolicyNotFound):
             await node.vhost.policies.delete("gone", operator=False)
+
+
+DEAD_LETTERS = {"dead-letter-exchange": "", "dead-letter-routing-key": "dead"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "definition", "left", "letters"),
+    [
+        ({"x-message-ttl": 10}, DEAD_LETTERS, 0, 2),
+        ({"x-max-length": 1}, DEAD_LETTERS, 1, 1),
+        ({"x-max-length": 1}, {"overflow": "reject-publish"}, 2, 0),
+    ],
+)
+async def test_no_rule_acts_by_arguments_alone_in_a_start_that_takes_long(
+    tmp_path: Path,
+    arguments: Mapping[str, object],
+    definition: Mapping[str, object],
+    left: int,
+    letters: int,
+) -> None:
+    async with running_node(tmp_path, clocked=True) as node:
+        vhost, time = node.vhost, node.turns.clock.now()
+        await declare(vhost, "dead")
+        queue = await declare(vhost, "q", arguments)
+        # Two are ready where there is room for one, as after a crash of who had one of them
+        queue.partitions[0].log.append(records("a", "b", time=time), waited=True)
+        await declare(vhost, "z")  # opened behind it
+        await vhost.policies.put(Policy("p", "^q$", definition))
+    async with running_node(tmp_path, clocked=True, slow=True) as node:
+        queue, dead = node.vhost.queues["q"], node.vhost.queues["dead"]
+
+        def all_sent() -> bool:
+            node.turns.pass_seconds(1)
+            return queue.rules is not None and not queue.rules.dead_letters.waiting
+
+        await until(all_sent)  # letters wait until the journal takes entries
+        assert (queue.ready, dead.ready + dead.coming) == (left, letters)
 
 
 HARD = "^(a|aa)+$"
