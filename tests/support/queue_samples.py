@@ -323,13 +323,19 @@ async def no_hash(password: bytes) -> str:
 
 @asynccontextmanager
 async def running_node(
-    data: Path, options: LogOptions = OPTIONS, *, clocked: bool = False, slow: bool = False
+    data: Path,
+    options: LogOptions = OPTIONS,
+    *,
+    clocked: bool = False,
+    slow: bool = False,
+    before_loading: Callable[[Node], None] = lambda node: None,
 ) -> AsyncIterator[Node]:
     """A node with the vhost `/`, which recovers what is in the directory.
 
     Args:
         clocked: it goes by the clock of its turns.
         slow: a second passes at each step of opening its queues, with all that is due then.
+        before_loading: called when its journal takes entries, and it does not know yet what it remembers.
     """
     loop = asyncio.get_running_loop()
     turns = Turns()
@@ -347,6 +353,7 @@ async def running_node(
         else:
             await node.vhosts.recovered()
         logs.start(1)
+        before_loading(node)
         await node.vhosts.load_memories()
         await node.vhosts.add("/")
         yield node

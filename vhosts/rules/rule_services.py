@@ -61,6 +61,7 @@ class RuleServices:
         monotonic: seconds of a clock that is never set; it starts anew with each run.
         call_later: runs a function after some seconds.
         awaited: consumers of other nodes.
+        has_begun: what the exchanges and queues of the vhost remember is loaded: what moves finds duplicates.
 
     Args:
         remove: deletes a queue whose lease ended, by its name.
@@ -84,6 +85,7 @@ class RuleServices:
         self.monotonic = logs.clock.monotonic
         self.call_later = call_later
         self.awaited = awaited
+        self.has_begun = False
 
     def call_soon(self, call: Callable[[], None]) -> None:
         """Run a function after this turn of the event loop."""
@@ -91,7 +93,9 @@ class RuleServices:
 
     def is_pressed(self) -> bool:
         """Whether messages have to wait: disk or memory is short, or the node is still opening its queues."""
-        return bool(self._logs.pressures.reasons) or not self._logs.takes_entries
+        if not (self._logs.takes_entries and self.has_begun):
+            return True
+        return bool(self._logs.pressures.reasons)
 
     def fetch(
         self,

@@ -105,6 +105,11 @@ class HostedQueues:
         self.memories = ExchangeMemories(vhost, logs, store.memory_limit)
         self.delays = DelayBook(vhost, logs, self._rule_services, store.default_durability)
 
+    def begin(self) -> None:
+        """The journal accepts entries, and memories are loaded: send dead letters, and what is due."""
+        self._rule_services.has_begun = True
+        self.delays.start()
+
     # -- queues
 
     def open_logs(self, properties: QueueProperties, numbers: Sequence[int]) -> list[PartitionLog]:

@@ -286,8 +286,8 @@ class VirtualHost:
             await self._keeper.all_removed()
 
     def go_on(self) -> None:
-        """The journal accepts entries: see to what an earlier run had begun."""
-        self.hosted.delays.start()
+        """The journal accepts entries, and memories are loaded: see to what an earlier run had begun."""
+        self.hosted.begin()
         self._keeper.go_on()
 
     # -- queues

@@ -226,7 +226,7 @@ class VhostDirectory:
             yield from vhost.recovering()
 
     async def load_memories(self) -> None:
-        """The journal accepts entries: load what exchanges remember, then deliver due messages."""
+        """The journal accepts entries: load what exchanges remember, then go on with what moves."""
         for vhost in self._vhosts.values():
             await vhost.hosted.memories.load()
             for queue in vhost.queues.values():
@@ -274,7 +274,7 @@ class VhostDirectory:
         is_new = record.name not in self._vhosts
         vhost = self._put(record)
         if is_new:
-            vhost.hosted.delays.start()
+            vhost.hosted.begin()
             self.events.tell("vhost.created", name=record.name)
         await durable
 

@@ -12,16 +12,19 @@ from pathlib import Path
 import pytest
 from pamqp import commands
 from support.queue_samples import Node, declare_queue, got, running_node
-from unit.log_backend.open_store import flushed
+from unit.log_backend.open_store import crash, durable, flushed
 
+from routelog.exchanges import Binding, Exchange
 from routelog.log_backend import PERSISTENT, LogOptions, Reason, Records, encode_records
 from routelog.vhosts import Queue, QueueProperties
+from routelog.vhosts.publishing.internal_publish import OutgoingMessage
 
 SMALL = LogOptions(journal_file_bytes=1024 * 1024, segment_bytes=65_536, memory_tail_bytes=32_768)
+BEGIN = 1_000_000_000_000  # us since 1970, when clocks of tests begin
 UNIQUE = {"x-message-deduplication": True}
 
 
-def keyed(*keys: str | None, padding: int = 0) -> Records:
+def keyed(*keys: str | None, padding: int = 0, time: int = 0) -> Records:
     """A batch of persistent messages with these keys, whose bodies are the keys."""
     rows, source = array("i"), bytearray()
     for key in keys:
@@ -32,7 +35,7 @@ def keyed(*keys: str | None, padding: int = 0) -> Records:
         rows.extend((0, 0, at, len(properties), at + len(properties), len(body)))
         source += properties + body
     view, table = memoryview(source), memoryview(rows)
-    batch: Records = encode_records(view, table, None, len(keys), b"", b"k", PERSISTENT, 0)
+    batch: Records = encode_records(view, table, None, len(keys), b"", b"k", PERSISTENT, time)
     return batch
 
 
@@ -170,4 +173,38 @@ async def test_a_dead_letter_that_is_a_duplicate_settles_its_original_at_once(
         delivery.partition.settle(delivery.offset, delivery.offset + 1, Reason.REJECTED)
         node.turns.run()
         assert queue.ready == 1
+        assert source.partitions[0].cursor.low_water == 1
+
+
+@pytest.mark.parametrize("exchange", ["", "once"])
+async def test_a_letter_of_a_start_is_a_duplicate_of_what_earlier_runs_have_seen(
+    tmp_path: Path, exchange: str
+) -> None:
+    def expires(node: Node) -> None:
+        node.turns.pass_seconds(10)
+        assert node.vhost.queues["source"].ready == 0
+
+    async with running_node(tmp_path / "a", SMALL, clocked=True) as node:
+        if exchange:
+            asked = {"x-cache-size": 10, "x-cache-persistence": "disk"}
+            kind = "x-message-deduplication"
+            await node.vhost.declare_exchange(Exchange(exchange, kind, True, arguments=asked))
+        await declared(node, **{"x-message-deduplication": not exchange})
+        if exchange:
+            await node.vhost.bind(Binding(exchange, "q", "queue", ""))
+        address = {"x-dead-letter-exchange": exchange, "x-dead-letter-routing-key": "q"}
+        arguments = address | {"x-message-ttl": 5_000}
+        properties = QueueProperties("source", durable=True, arguments=arguments)
+        source, done = declare_queue(node.vhost, properties, object())
+        assert done is not None
+        await done
+        message = OutgoingMessage(keyed("a").properties(0), (b"q",), b"a")
+        node.vhost.post.publish(exchange, [message], PERSISTENT)
+        await durable(node.logs, source.publish(keyed("a", time=BEGIN), waited=True))
+        killed = await crash(node.logs, tmp_path / "a")
+    async with running_node(killed, SMALL, clocked=True, before_loading=expires) as node:
+        node.turns.pass_seconds(1)
+        target, source = node.vhost.queues["q"], node.vhost.queues["source"]
+        assert target.partitions[0].log.next_offset == 1
+        await durable(node.logs, target.publish(keyed("b"), waited=True))
         assert source.partitions[0].cursor.low_water == 1
