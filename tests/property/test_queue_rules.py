@@ -68,7 +68,8 @@ class House:
     def __init__(self) -> None:
         self.turns = Turns()
         self.scheduler = self.turns.scheduler
-        self.letters = self
+        self.letters = self.post = self
+        self.keeps_refused = False
         self.dead: list[tuple[str, str]] = []
 
     def now(self) -> int:
@@ -96,6 +97,8 @@ class House:
         death: Death,
         done: Done,
         settle: Settle | None = None,
+        *,
+        keeps_refused: bool = False,
     ) -> None:
         for records, at in dead:
             self.dead.append((records.body(at).decode(), death.reason))

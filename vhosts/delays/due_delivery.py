@@ -267,6 +267,7 @@ class DueDelivery:
             exchange,
             self._posted,
             partial(self._settle, entries),
+            keeps_refused=True,
         )
 
     def _posted(self, posted: Posted | None) -> None:

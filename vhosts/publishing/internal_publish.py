@@ -131,6 +131,7 @@ class InternalPublish:
         origin: name of the exchange that they are said to come from.
         settle: called whenever some messages are in all their queues; its entries join the block. None: the
             messages do not move, they have no old place.
+        keeps_refused: `settle` keeps what a full queue refuses, to try it again: that makes no dead letter.
 
     What moved is handed out when its block is what it promises (`LogEnd.ready_end`); its queues are told then.
     """
@@ -143,9 +144,12 @@ class InternalPublish:
         attributes: int,
         origin: bytes,
         settle: Settle | None = None,
+        *,
+        keeps_refused: bool = False,
     ) -> None:
         self._ways = ways
         self._settle = settle
+        self.keeps_refused = keeps_refused
         self._settled_end = 0  # `settle` was called for the messages before
         # What does not survive a crash needs no block; see MOVED_BYTES_MAX, too.
         self._moves = settle is not None and bool(attributes & PERSISTENT)

@@ -28,12 +28,16 @@ class InternalPublisher:
 
     What goes to very many queues, or far, takes several turns of the event loop. What comes meanwhile waits
     behind it: who publishes much waits for `done` before it goes on.
+
+    Attributes:
+        keeps_refused: what is being published stays in its old place if a full queue refuses it.
     """
 
     def __init__(self, ways: PublishRoutes) -> None:
         self._ways = ways
         self._under_way: deque[tuple[InternalPublish, Done]] = deque()
         self._is_busy = False
+        self.keeps_refused = False
 
     def publish(
         self,
@@ -64,15 +68,19 @@ class InternalPublisher:
         origin: bytes,
         done: Done,
         settle: Settle | None = None,
+        *,
+        keeps_refused: bool = False,
     ) -> None:
         """Publish messages in as many turns as it takes, behind those that are under way.
 
         Args:
             exchange, attributes, origin: see `publish`.
-            settle: see `InternalPublish`.
+            settle, keeps_refused: see `InternalPublish`.
             done: called when each has come to all of its queues, in this turn if it can be.
         """
-        posting = InternalPublish(self._ways, exchange, messages, attributes, origin, settle)
+        posting = InternalPublish(
+            self._ways, exchange, messages, attributes, origin, settle, keeps_refused=keeps_refused
+        )
         self._under_way.append((posting, done))
         if self._is_busy:
             return
@@ -92,12 +100,15 @@ class InternalPublisher:
     def _go_on(self) -> None:
         posting, done = self._under_way[0]
         posted: Posted | None = None
+        self.keeps_refused = posting.keeps_refused
         try:
             if not posting.go_on(False):
                 return
             posted = posting.posted
         except JournalFailed:
             pass  # the journal said so in the log
+        finally:
+            self.keeps_refused = False
         self._under_way.popleft()
         try:
             done(posted)

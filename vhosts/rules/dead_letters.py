@@ -197,7 +197,9 @@ class DeadLetters:
         death = self._death(reason, address)
         self._letters_in_flight = len(dead)
         settle = partial(self._settle, partition, first, reason, address)
-        self._rule_services.letters.send(dead, address.exchange, death, self._letters_sent, settle)
+        done, kept = self._letters_sent, address.at_least_once
+        letters = self._rule_services.letters
+        letters.send(dead, address.exchange, death, done, settle, keeps_refused=kept)
 
     def _settle(
         self,

@@ -258,17 +258,22 @@ class DeadLetterPublisher:
         death: Death,
         done: Done,
         settle: Settle | None = None,
+        *,
+        keeps_refused: bool = False,
     ) -> None:
         """Publish the dead letters of some messages.
 
         Args:
             dead: of batches with the same attributes and exchange.
-            done, settle: see `InternalPublisher.begin`; letters dropped because they would cycle count as
-                taken.
+            done, settle, keeps_refused: see `InternalPublisher.begin`; letters dropped because they would
+                cycle count as taken.
         """
         attributes = dead[0][0].attributes & (PERSISTENT | BLIND_COPIES)
         letters = _Letters(dead, death)
-        self._post.begin(exchange, letters, attributes, exchange.encode(), done, settle)
+        origin = exchange.encode()
+        self._post.begin(
+            exchange, letters, attributes, origin, done, settle, keeps_refused=keeps_refused
+        )
 
 
 class _Letters:

@@ -120,7 +120,10 @@ class QueueRules:
         return not under_way and all(each is None for each in asked)
 
     def admit(self, records: Records, *, may_refuse: bool) -> tuple[Records | None, Sequence[int]]:
-        """The records that may be appended, and the indexes of refused ones, which are dead-lettered."""
+        """The records that may be appended, and the indexes of refused ones.
+
+        These are dead-lettered if the queue is to, and who moves them here does not try them again.
+        """
         self.expiry.publishing()
         length = self.length if may_refuse else None
         refused = () if length is None else length.refused(records)
@@ -130,7 +133,7 @@ class QueueRules:
         for index in refused:
             places[index] = 1
         parts = dict(split_records(records, places, 2))
-        if length.options.keeps_refused:
+        if length.options.keeps_refused and not self._rule_services.post.keeps_refused:
             self._queue.counters.dropped(DeathReason.MAXLEN, len(refused))
             self.dead_letters.refuse(parts[1])
         return parts.get(0), refused

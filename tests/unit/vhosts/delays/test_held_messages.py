@@ -184,6 +184,23 @@ async def test_a_queue_that_refuses_gets_a_message_when_it_has_room(node: Node) 
     await settled(node, held)
 
 
+async def test_a_queue_that_refuses_makes_no_letters_of_what_is_tried_again(node: Node) -> None:
+    held, _ = await later(node)
+    letters, _ = declare_queue(node.vhost, QueueProperties("letters"), None)
+    full = {
+        "x-max-length": 0,
+        "x-overflow": "reject-publish-dlx",
+        "x-dead-letter-exchange": "",
+        "x-dead-letter-routing-key": "letters",
+    }
+    declare_queue(node.vhost, QueueProperties("full", arguments=full), None)
+    node.vhost.bind(Binding("later", "full", "queue", ""))
+    held.publish(message(1_000), False)
+    await pass_seconds(node, 12)
+    assert held.count == 1
+    assert letters.ready == 0
+
+
 async def test_what_nobody_wants_when_it_is_due_is_dropped(node: Node) -> None:
     held, _ = await later(node)
     node.vhost.unbind(Binding("later", "q", "queue", ""))

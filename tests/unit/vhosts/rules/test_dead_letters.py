@@ -227,6 +227,45 @@ async def test_at_least_once_tries_again_what_no_queue_took(node: Node) -> None:
     assert source.partitions[0].cursor.low_water == 3
 
 
+async def full_queue(node: Node) -> tuple[Queue, Queue]:
+    """`morgue`, which is full and makes dead letters of what it refuses, and where these go."""
+    second = await declared(node, "second")
+    arguments = {
+        "x_max_length": 1,
+        "x_overflow": "reject-publish-dlx",
+        "x_dead_letter_exchange": "",
+        "x_dead_letter_routing_key": "second",
+    }
+    morgue = await declared(node, "morgue", **arguments)
+    morgue.publish(records("first"), waited=False)
+    return morgue, second
+
+
+async def test_at_least_once_makes_no_letter_of_a_letter_that_is_tried_again(node: Node) -> None:
+    morgue, second = await full_queue(node)
+    source = await source_of(
+        node, x_overflow="reject-publish", x_dead_letter_strategy="at-least-once"
+    )
+    fill(source, 1)
+    reject(source, 1)
+    node.turns.pass_seconds(3 * RETRY_SECONDS)
+    assert second.ready == 0
+    assert content(morgue) == ["first"]
+    node.turns.pass_seconds(RETRY_SECONDS)
+    assert content(morgue) == ["m0"]
+    assert source.partitions[0].cursor.low_water == 1
+
+
+async def test_at_most_once_makes_one_letter_of_a_letter_that_is_refused(node: Node) -> None:
+    _, second = await full_queue(node)
+    source = await source_of(node)
+    fill(source, 1)
+    reject(source, 1)
+    node.turns.pass_seconds(3 * RETRY_SECONDS)
+    assert content(second) == ["m0"]
+    assert source.partitions[0].cursor.low_water == 1
+
+
 async def test_at_most_once_drops_what_no_queue_takes(node: Node) -> None:
     source = await source_of(node)
     fill(source, 3)
