@@ -24,8 +24,10 @@ from routelog.vhosts import (
     QueueHandle,
     RemoteTransaction,
     ReturnReason,
+    UniqueKeys,
     VirtualHost,
     decided,
+    keys_of,
 )
 
 RUNS_MAX = 256  # that are settled at once: 1 to 6 us each
@@ -284,6 +286,14 @@ class Settling:
         for share in self._shares.values():
             share.committed.clear()
             share.prepared = 0
+
+    def leaving(self) -> Iterator[UniqueKeys]:
+        """What it settles holds no keys until all is appended: yields these keys. Prepared before."""
+        if isinstance(self._outcome, Reason):
+            for share in self._shares.values():
+                keys = keys_of(share.source, share.ranges)
+                if keys is not None:
+                    yield keys
 
     def committed(self) -> None:
         """The journal has what it may know, if there was any: no snapshot may know less from here on."""

@@ -103,6 +103,8 @@ class Commit(CommitEnd):
         self._needed: Receipt = NOTHING
         self._is_appended = False
         settled = [settling.entries for settling in settlings]
+        # In several turns, it publishes to no queue that looks at keys.
+        leaving = [] if plan.takes_turns else [each for s in settlings for each in s.leaving()]
         try:
             transaction.append(lambda: self._append(not plan.takes_turns), settled)
             if not self._is_appended:
@@ -110,7 +112,11 @@ class Commit(CommitEnd):
         except BaseException:
             transaction.take_back()
             self._was_taken_back()
+            for keys in leaving:
+                keys.appended(failed=True)
             raise
+        for keys in leaving:
+            keys.appended(failed=False)
         if self._is_appended:
             self._appended()
             for _ in self._show():

@@ -12,59 +12,59 @@ class WithheldMessages:
     """Messages of a partition that were taken, as a `DeliverySource`: nobody else has to know of such ones."""
 
     def __init__(self, partition: QueuePartition) -> None:
-        self._partition = partition
+        self.partition = partition
 
     def take(self, first: int, end: int) -> list[tuple[int, int]]:
         """See `QueuePartition.withhold`."""
-        return self._partition.withhold(first, end)
+        return self.partition.withhold(first, end)
 
     @property
     def counters(self) -> MessageCounters:
         """See `DeliverySource`."""
-        return self._partition.counters
+        return self.partition.counters
 
     @property
     def number(self) -> int:
         """See `DeliverySource`."""
-        return self._partition.number
+        return self.partition.number
 
     @property
     def ready(self) -> int:
         """See `DeliverySource`."""
-        return self._partition.ready
+        return self.partition.ready
 
     def on_ready(self) -> None:
         """See `DeliverySource`."""
-        self._partition.on_ready()
+        self.partition.on_ready()
 
     def settle(self, first: int, end: int, reason: Reason = Reason.ACKED) -> None:
         """See `DeliverySource`."""
-        self._partition.let_go(first, end)
-        self._partition.settle(first, end, reason)
+        self.partition.let_go(first, end)
+        self.partition.settle(first, end, reason)
 
     def settlement(self, ranges: Sequence[tuple[int, int]], reason: Reason) -> SettledPart | None:
         """See `DeliverySource`."""
-        return self._partition.settlement(ranges, reason)
+        return self.partition.settlement(ranges, reason)
 
     def committed(self, settled: Sequence[SettledPart]) -> None:
         """See `DeliverySource`."""
-        self._partition.committed(settled)
+        self.partition.committed(settled)
 
     def carried_out(self, settled: Sequence[SettledPart]) -> None:
         """See `DeliverySource`."""
-        self._partition.carried_out(settled)
+        self.partition.carried_out(settled)
 
     def give_back(self, first: int, end: int, reason: ReturnReason = ReturnReason.UNUSED) -> None:
         """See `DeliverySource`: they were in nobody's hands, so no rule counts it."""
-        self._partition.put_back(first, end)
+        self.partition.put_back(first, end)
 
     def pause(self) -> None:
         """See `DeliverySource`."""
-        self._partition.pause()
+        self.partition.pause()
 
     def resume(self) -> None:
         """See `DeliverySource`."""
-        self._partition.resume()
+        self.partition.resume()
 
     def redeliver(
         self, first: int, end: int, bytes_max: int, when_loaded: Callable[[], None]
@@ -75,4 +75,4 @@ class WithheldMessages:
 
     def delivery_count(self, offset: int) -> int:
         """See `DeliverySource`."""
-        return self._partition.delivery_count(offset)
+        return self.partition.delivery_count(offset)

@@ -8,8 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
 from routelog.log_backend import Reason, Records, split_records
-from routelog.vhosts.messages.delivery import ReturnReason
+from routelog.vhosts.messages.delivery import DeliverySource, ReturnReason
 from routelog.vhosts.partitions.queue_partition import QueuePartition
+from routelog.vhosts.partitions.withheld_messages import WithheldMessages
 from routelog.vhosts.rules.dead_letters import DeadLetters, letter_address
 from routelog.vhosts.rules.death import DeathReason
 from routelog.vhosts.rules.delivery_limit import delivery_limit, within_limit
@@ -205,6 +206,17 @@ class QueueRules:
         partition.make_ready(first, end)
         self.returned(partition, first, end)
         partition.on_ready()
+
+
+def keys_of(source: DeliverySource, ranges: Sequence[tuple[int, int]]) -> UniqueKeys | None:
+    """The keys of the queue that a transaction takes messages from, told of these; None: it has none."""
+    partition = source.partition if isinstance(source, WithheldMessages) else source
+    if not isinstance(partition, QueuePartition) or not isinstance(partition.rules, QueueRules):
+        return None
+    keys = partition.rules.unique_keys
+    if keys is not None:
+        keys.leaving(partition, ranges)
+    return keys
 
 
 def has_rules(arguments: Mapping[str, object]) -> bool:

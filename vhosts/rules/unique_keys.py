@@ -3,14 +3,15 @@
 A message is dropped while another one with the same `x-deduplication-header` is in the queue, ready or
 delivered; the dropped one is confirmed when the other is durable. Keys are not stored: they are read from the
 messages at a start. A settlement does not touch the keys: whether the message of a key still exists is checked
-when the key comes again.
+when the key comes again. What a block of the journal settles holds no key for what the same block publishes.
 
 Source: the plugin `rabbitmq_message_deduplication`.
 """
 
 from array import array
+from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from routelog.log_backend import Records, split_records
@@ -57,6 +58,9 @@ class UniqueKeys:
         self._holders: OrderedDict[bytes, Holder] = OrderedDict()
         self._keys: dict[tuple[QueuePartition, int], bytes] = {}  # by partition and offset
         self._position = 0  # journal position of the last message with a key
+        # Of a transaction that is being appended: what it settles, and keys that it has taken from that
+        self._leaving: dict[QueuePartition, list[tuple[int, int]]] = {}
+        self._taken_over: list[tuple[bytes, Holder]] = []
 
     def __len__(self) -> int:
         return len(self._holders)
@@ -96,6 +100,18 @@ class UniqueKeys:
             key = self._keys.pop((partition, offset), None)
             if key is not None:
                 del self._holders[key]
+
+    def leaving(self, partition: QueuePartition, ranges: Sequence[tuple[int, int]]) -> None:
+        """The transaction that is being appended settles these: they hold no key until `appended`."""
+        self._leaving[partition] = sorted([*self._leaving.get(partition, ()), *ranges])
+
+    def appended(self, *, failed: bool) -> None:
+        """The transaction is appended, in the turn of `leaving`, or nothing of it is."""
+        taken_over, self._taken_over = self._taken_over, []
+        self._leaving.clear()
+        if failed:
+            for key, holder in taken_over:
+                self._hold(key, holder)
 
     def _places(self, keys: list[bytes | None]) -> Iterator[int]:
         # By index: 1 for a dropped record.
@@ -146,6 +162,8 @@ class UniqueKeys:
         self._hold(key, Holder(partition, offset, expires))
 
     def _hold(self, key: bytes, holder: Holder) -> None:
+        if self._leaving and (before := self._holders.get(key)) is not None:
+            self._taken_over.append((key, before))
         self._drop(key)
         self._holders[key] = holder
         self._keys[holder.partition, holder.offset] = key
@@ -164,7 +182,12 @@ class UniqueKeys:
         if is_over or holder.offset in holder.partition.cursor.settled:
             self._drop(key)
             return False
-        return True
+        return not self._is_leaving(holder)
+
+    def _is_leaving(self, holder: Holder) -> bool:
+        ranges = self._leaving.get(holder.partition, ())
+        at = bisect_right(ranges, holder.offset, key=lambda each: each[0])
+        return at > 0 and holder.offset < ranges[at - 1][1]
 
     def _expires(self, records: Records, index: int, time: int) -> int:
         times = [] if self.ttl is None else [self.ttl]

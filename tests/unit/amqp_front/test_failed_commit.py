@@ -190,7 +190,11 @@ class Scene:
             pass
         assert plan.takes_turns is not self.extra
         settling: Any = SimpleNamespace(
-            entries=self.settled, are_few=True, failed=self._failed, at_once=self._settle
+            entries=self.settled,
+            are_few=True,
+            leaving=lambda: (),
+            failed=self._failed,
+            at_once=self._settle,
         )
         self.fails = False
         commit = Commit(services, self.node.vhost.hosted.logs.transaction(), plan, [settling])

@@ -37,6 +37,10 @@ class Settling:
         self.entries = object()
         self.told: list[str] = []
 
+    def leaving(self) -> Sequence[object]:
+        """See `Settling`."""
+        return ()
+
     def committed(self) -> None:
         """See `Settling`."""
         self.told.append("committed")

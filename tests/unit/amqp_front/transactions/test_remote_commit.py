@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from support.queue_samples import bodies, numbered, records
+from unit.vhosts.rules.test_unique_keys import keyed
 from unit.vhosts.sessions.queue_places import Place, place
 from unit.vhosts.sessions.session_pipe import RemoteTaker
 
@@ -20,8 +21,8 @@ from routelog.amqp_front.transactions.commit import Commit, CommitEnd
 from routelog.amqp_front.transactions.commit_plan import CommitPlan
 from routelog.amqp_front.transactions.remote_commit import RemoteCommit
 from routelog.amqp_front.wire.errors import NOT_IMPLEMENTED, AmqpError, HardError
-from routelog.log_backend import Reason
-from routelog.vhosts import Delivery, ReturnReason, TransactionRefused
+from routelog.log_backend import Reason, Records
+from routelog.vhosts import Delivery, Queue, ReturnReason, TransactionRefused
 from routelog.vhosts.counters.counters import ChangedCounters, MessageCounters
 from routelog.vhosts.errors import SessionLost
 from routelog.vhosts.sessions.front_transaction import FrontTransaction
@@ -60,14 +61,15 @@ class Client:
 
     def begin(
         self,
-        published: Sequence[tuple[Any, Sequence[str]]],
+        published: Sequence[tuple[Any, Sequence[str] | Records]],
         settled: Sequence[tuple[Delivery, Outcome]] = (),
         holder: RemoteTaker | None = None,
     ) -> CommitEnd:
         """Begin a commit, as a channel does."""
         place, plan = self.place, CommitPlan(0)
         for queue, contents in published:
-            plan.add(records(*contents), (queue,))
+            batch = contents if isinstance(contents, Records) else records(*contents)
+            plan.add(batch, (queue,))
         plan.told.append(self._tell)
         settlings = [self._settling(delivery, outcome, holder) for delivery, outcome in settled]
         if place.front is None:
@@ -179,6 +181,44 @@ async def test_a_deleted_queue_gets_nothing(place: Place, client: Client) -> Non
     place.node.vhost.delete_queue(place.node.vhost.queues["in"])
     await client.commit([(first, ["gone"]), (other, ["there"])])
     assert await place.value(other.counts()) == (1, 0)
+
+
+async def test_what_it_settles_holds_no_key_for_what_it_publishes(
+    place: Place, client: Client
+) -> None:
+    queue = await place.queue(message_deduplication=True)
+    await place.publish_batch(queue, keyed("a", "b", "c", "d"))
+    taker = await taken(place, queue, 3)
+    a, b, c = of(taker, "a", "b", "c")
+    settled = [(c, Reason.REJECTED), (a, Reason.ACKED), (b, ReturnReason.RETURNED)]
+    await client.commit([(queue, keyed("a", "b", "c", "d", "a"))], settled, taker)
+    assert sorted(await place.took(taker)) == ["a", "a", "b", "b", "c", "d"]
+    await place.publish_batch(queue, keyed("a", "b", "c", "d"))
+    assert await place.value(queue.counts()) == (1, 1)  # the other `c`
+
+
+async def test_a_key_stays_with_its_message_when_a_commit_fails(
+    place: Place, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue, other = await place.queue(message_deduplication=True), await place.queue("other")
+    await place.publish_batch(queue, keyed("a"))
+    got = await place.get(queue)
+    assert got is not None
+    publish = Queue.publish
+
+    def fails_for_other(target: Queue, batch: Records, waited: bool) -> int:
+        if target.name == "other":
+            raise RuntimeError("an error of the broker")
+        return publish(target, batch, waited)
+
+    monkeypatch.setattr(Queue, "publish", fails_for_other)
+    with pytest.raises(Exception, match=r"an error of the broker"):
+        await client.commit([(queue, keyed("a")), (other, ["m"])], [(got, Reason.ACKED)])
+    if place.front is None:  # its channel gives it back when it is closed
+        got.partition.give_back(got.offset, got.offset + 1, ReturnReason.FAILED)
+    await place.rest()
+    await place.publish_batch(queue, keyed("a"))
+    assert await place.value(queue.counts()) == (1, 0)
 
 
 # -- sessions that end
