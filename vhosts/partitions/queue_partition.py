@@ -109,7 +109,8 @@ class QueuePartition:
         rules: of its queue; None: it has none.
         order: in which messages are ready; None: that of the log.
         counters: of its queue.
-        on_expiring: called when there are no rules, and a message with an expiration comes in; None: never.
+        on_expiring: called before a message with an expiration is handed out, of which the rules do not know,
+            or there are none; None: they do, or there is no need.
         purged: ranges of the last purge, where the log keeps them; a restart forgets them.
 
     Unsettled messages that an earlier run handed out are ready, and marked redelivered; the cursor has the end
@@ -302,7 +303,7 @@ class QueuePartition:
         if batch.base_offset > first:
             self.lose(first, min(batch.base_offset, end))
             return self.take(count_max, bytes_max)
-        if batch.records.attributes & _EXPIRING and self.rules is None and self.on_expiring:
+        if batch.records.attributes & _EXPIRING and self.on_expiring is not None:
             self.on_expiring()
             return self.take(count_max, bytes_max)
         end = min(end, batch.end_offset, first + count_max)

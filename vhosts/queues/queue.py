@@ -212,17 +212,19 @@ class Queue(Dispatcher):
     def _obey(self, rules: QueueRules | None) -> None:
         self.rules = rules
         self._choose_way()
+        is_expected = rules is not None and rules.expiry.expected
         for partition in self.partitions:
             partition.rules = rules
-            partition.on_expiring = self._expects_expiry
+            partition.on_expiring = None if is_expected else self._expects_expiry
 
     def _expects_expiry(self) -> None:
-        # A message has an expiration, and the queue had no rules.
-        if self._rule_services is not None and not self.is_stream:
-            if self.rules is None:
-                self._obey(QueueRules(self, self._rule_services))
-            if self.rules is not None:
-                self.rules.expiry.expected = True
+        # A message has an expiration, perhaps the first one of this run.
+        if self._rule_services is None or self.is_stream:
+            return
+        rules = self.rules or QueueRules(self, self._rule_services)
+        if not rules.expiry.expected:
+            rules.expiry.expected = True
+            self._obey(rules)
 
     def _publish_by_rules(self, records: Records, waited: bool, *, may_refuse: bool = True) -> int:
         if records.attributes & EXPIRING:

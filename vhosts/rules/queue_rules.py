@@ -62,10 +62,12 @@ class QueueRules:
         self.dead_letters.address = letter_address(arguments)
         ttl = arguments.get("x-message-ttl")
         self.expiry.ttl = ttl * MILLISECOND if isinstance(ttl, int) else None
-        # With a dead letter exchange, expired messages must not wait for a consumer to be noticed.
-        self.expiry.watchful = self.dead_letters.address is not None
+        length, is_unique = length_options(arguments), arguments.get(DEDUPLICATION) is True
+        # Expired messages that are dead letters, take room or have keys must not wait for a consumer.
+        has_letters = self.dead_letters.address is not None
+        self.expiry.watchful = has_letters or length is not None or is_unique
         self.expiry.look_soon()
-        self._limit(length_options(arguments))
+        self._limit(length)
         self.delivery_limit = delivery_limit(arguments)
         self.backoff.options = retry_options(arguments)
         self._deduplicate(arguments)

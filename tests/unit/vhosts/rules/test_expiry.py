@@ -1,5 +1,6 @@
 """Expiry on a clock that is set: at the head only, by ranges where messages share their time."""
 
+import asyncio
 from array import array
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -16,9 +17,10 @@ from support.queue_samples import (
     numbered,
     running_node,
 )
+from support.waiting import until
 
-from routelog.log_backend import EXPIRING, Lane, Records, encode_records
-from routelog.vhosts import Queue, QueueProperties
+from routelog.log_backend import EXPIRING, PERSISTENT, Lane, Records, encode_records
+from routelog.vhosts import Queue, QueueProperties, value_of
 from routelog.vhosts.rules.expiry import MESSAGES_MAX, RANGES_MAX, TAKEN_RANGES_MAX
 
 SECOND = 1_000  # ms
@@ -35,8 +37,14 @@ def declared(node: Node, name: str = "q", **arguments: object) -> Queue:
     return declare_queue(node.vhost, QueueProperties(name, arguments=hyphened), None)[0]
 
 
-def timed(node: Node, *contents: str, own: dict[str, int] | None = None) -> Records:
-    """A batch that comes in now; some of its messages have an expiration in milliseconds."""
+def timed(
+    node: Node, *contents: str, own: dict[str, int] | None = None, kept: bool = False
+) -> Records:
+    """A batch that comes in now; some of its messages have an expiration in milliseconds.
+
+    Args:
+        kept: a restart does not lose it.
+    """
     rows, source = array("i"), bytearray()
     for content in contents:
         milliseconds = (own or {}).get(content)
@@ -45,7 +53,7 @@ def timed(node: Node, *contents: str, own: dict[str, int] | None = None) -> Reco
         for part in (b"", properties, content.encode()):
             rows.extend((len(source), len(part)))
             source += part
-    attributes = EXPIRING if own else 0
+    attributes = (EXPIRING if own else 0) | (PERSISTENT if kept else 0)
     time = node.turns.clock.now()
     batch: Records = encode_records(
         memoryview(source), memoryview(rows), None, len(contents), b"", b"k", attributes, time
@@ -278,3 +286,82 @@ async def test_a_lease_can_be_changed_and_taken_back(node: Node) -> None:
     queue.apply({"x-expires": 1})
     node.turns.pass_seconds(1)
     assert "q" not in node.vhost.queues
+
+
+RULES: tuple[dict[str, object], ...] = (
+    {},
+    {"x_queue_type": "quorum"},
+    {"x_delivery_limit": 3},
+    {"x_expires": 60 * SECOND},
+    {"x_max_priority": 3, "x_expires": 60 * SECOND},
+    {"x_dead_letter_exchange": "nowhere"},
+    {"x_max_length": 10, "x_overflow": "reject-publish"},
+    {"x_message_deduplication": True},
+)
+
+
+async def kept(node: Node, **arguments: object) -> None:
+    """Publish `m`, which expires after a second, and `n` to a durable queue."""
+    hyphened = {key.replace("_", "-"): value for key, value in arguments.items()}
+    queue, done = declare_queue(node.vhost, QueueProperties("q", True, arguments=hyphened), None)
+    assert done is not None
+    await done
+    queue.publish(timed(node, "m", own={"m": SECOND}, kept=True), waited=True)
+    queue.publish(timed(node, "n", kept=True), waited=True)
+
+
+async def coming(node: Node, queue: Queue) -> list[str]:
+    """What `basic.get` has, perhaps from the disk."""
+    answer = queue.get()
+    if isinstance(answer, asyncio.Future):
+        waiting = answer
+
+        def is_there() -> bool:
+            node.turns.run()
+            return waiting.done()
+
+        await until(is_there)
+    delivery = await value_of(answer)
+    return [] if delivery is None else bodies(delivery)
+
+
+@pytest.mark.parametrize("arguments", RULES)
+async def test_what_is_over_is_not_delivered_after_a_restart(
+    tmp_path: Path, arguments: dict[str, object]
+) -> None:
+    async with running_node(tmp_path, clocked=True) as node:
+        await kept(node, **arguments)
+    async with running_node(tmp_path, clocked=True) as node:
+        node.turns.pass_seconds(2)
+        queue = node.vhost.queues["q"]
+        assert await coming(node, queue) == ["n"]
+        assert queue.partitions[0].cursor.low_water == 1
+
+
+@pytest.mark.parametrize("arguments", RULES[-3:])
+async def test_what_takes_room_or_has_a_key_goes_without_a_consumer_after_a_restart(
+    tmp_path: Path, arguments: dict[str, object]
+) -> None:
+    async with running_node(tmp_path, clocked=True) as node:
+        await kept(node, **arguments)
+    async with running_node(tmp_path, clocked=True) as node:
+        queue = node.vhost.queues["q"]
+
+        def is_gone() -> bool:
+            node.turns.pass_seconds(1)
+            return queue.ready == 1
+
+        await until(is_gone)
+
+
+async def test_an_expiration_counts_when_the_queue_has_no_dead_letters_any_more(
+    tmp_path: Path,
+) -> None:
+    async with running_node(tmp_path, clocked=True) as node:
+        await kept(node, x_dead_letter_exchange="", x_delivery_limit=3)
+    async with running_node(tmp_path, clocked=True) as node:
+        queue = node.vhost.queues["q"]
+        node.turns.run()
+        await node.vhost.change_queue(queue, {"x-dead-letter-exchange": None})
+        node.turns.pass_seconds(2)
+        assert await coming(node, queue) == ["n"]
