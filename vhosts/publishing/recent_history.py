@@ -163,8 +163,12 @@ def hand_over(
     binding: Binding,
     post: InternalPublisher,
     queues: Mapping[str, Recipient],
+    now: int,
 ) -> None:
     """Let the destination of a new binding have the messages; a full queue takes what it can.
+
+    Args:
+        now: when they come to their queues, in microseconds since 1970: their time to live begins.
 
     Raises:
         JournalFailed: the disk failed before; some may be in their queues, in memory.
@@ -173,7 +177,7 @@ def hand_over(
         records = stretch.records
         if binding.destination_kind == "queue":
             with suppress(PublishRefused):
-                queues[binding.destination].publish(_part(stretch), waited=False)
+                queues[binding.destination].publish(_part(stretch, now), waited=False)
             continue
         places = range(stretch.index, stretch.index + stretch.count)
         messages = [
@@ -184,10 +188,21 @@ def hand_over(
         post.publish(binding.destination, messages, attributes, records.exchange)
 
 
-def _part(stretch: Stretch) -> Records:
-    if stretch.count == stretch.records.count:
-        return stretch.records
-    wanted = array("i", bytes(4 * stretch.records.count))
-    for at in range(stretch.index, stretch.index + stretch.count):
-        wanted[at] = 1
-    return dict(split_records(stretch.records, wanted, 2))[1]
+def _part(stretch: Stretch, time: int) -> Records:
+    records = stretch.records
+    if stretch.count != records.count:
+        wanted = array("i", bytes(4 * records.count))
+        for at in range(stretch.index, stretch.index + stretch.count):
+            wanted[at] = 1
+        records = dict(split_records(records, wanted, 2))[1]
+    return Records(
+        records.payload,
+        records.count,
+        records.attributes,
+        records.exchange,
+        records.keys_bytes,
+        records.properties_bytes,
+        records.bodies_bytes,
+        time,
+        time,
+    )

@@ -264,7 +264,7 @@ class VirtualHost:
         for added in change.bindings_added:
             memory = self.hosted.memories.by_name.get(added.source)
             if isinstance(memory, RecentHistory):
-                hand_over(memory, added, self.post, self.queues)
+                hand_over(memory, added, self.post, self.queues, self._store.logs.now())
         return durable
 
     def unbind(self, binding: Binding, check: BindCheck = lambda _: None) -> Durable:

@@ -1,11 +1,14 @@
 """The newest messages of a recent history exchange."""
 
 from array import array
+from pathlib import Path
 
 import pytest
+from support.queue_samples import declare_queue, running_node
 
-from routelog.exchanges import Message
+from routelog.exchanges import Binding, Exchange, Message
 from routelog.log_backend import Records, encode_records
+from routelog.vhosts import QueueProperties
 from routelog.vhosts.publishing import recent_history
 from routelog.vhosts.publishing.exchange_memory import Note
 from routelog.vhosts.publishing.exchange_memory_limit import ExchangeMemoryLimit
@@ -91,3 +94,23 @@ def test_what_is_larger_than_all_histories_may_be_is_not_kept() -> None:
     assert kept(history) == []
     publish(history, b"small")
     assert kept(history) == [b"small"]
+
+
+@pytest.mark.parametrize("count", [3, 25])
+async def test_the_time_to_live_of_what_is_handed_over_counts_from_then(
+    tmp_path: Path, count: int
+) -> None:
+    async with running_node(tmp_path, clocked=True) as node:
+        vhost = node.vhost
+        properties = QueueProperties("q", arguments={"x-message-ttl": 10_000})
+        queue, _ = declare_queue(vhost, properties, None)
+        vhost.declare_exchange(Exchange("x", "x-recent-history", durable=False))
+        history = vhost.hosted.memories.by_name["x"]
+        assert isinstance(history, RecentHistory)
+        publish(history, *[b"old"] * count)
+        kept_count = len(kept(history))
+        vhost.bind(Binding("x", "q", "queue", ""))
+        node.turns.pass_seconds(9)
+        assert queue.ready == kept_count
+        node.turns.pass_seconds(2)
+        assert queue.ready == 0
