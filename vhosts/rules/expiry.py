@@ -197,6 +197,9 @@ class QueueLease:
     def _over(self) -> None:
         # A queue with consumers is in use: the lease starts when the last one leaves.
         # While some are awaited, it is renewed when they are back.
+        if not self._rule_services.has_begun:
+            self.renew()
+            return
         is_used = self._queue.consumer_count or self._rule_services.awaited.are_away
         if not is_used and not self._queue.deleted:
             self._rule_services.remove(self._queue.name)

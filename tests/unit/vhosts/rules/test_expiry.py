@@ -275,6 +275,19 @@ async def test_the_lease_of_a_queue_whose_declaration_failed_deletes_nothing(nod
     assert "q" not in node.vhost.queues
 
 
+async def test_no_lease_ends_before_a_start_that_takes_long(tmp_path: Path) -> None:
+    async with running_node(tmp_path, clocked=True) as node:
+        for name in ("q", "z"):  # the second one is opened when the time of the first one is over
+            properties = QueueProperties(name, True, arguments={"x-expires": SECOND // 2})
+            done = declare_queue(node.vhost, properties, None)[1]
+            assert done is not None
+            await done
+    async with running_node(tmp_path, clocked=True, slow=True) as node:
+        assert {"q", "z"} <= set(node.vhost.queues)
+        node.turns.pass_seconds(1)
+        assert not {"q", "z"} & set(node.vhost.queues)
+
+
 async def test_a_lease_can_be_changed_and_taken_back(node: Node) -> None:
     queue = declared(node, x_expires=10 * SECOND)
     node.turns.pass_seconds(5)
