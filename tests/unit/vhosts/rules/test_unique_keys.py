@@ -16,7 +16,7 @@ from unit.log_backend.open_store import crash, durable, flushed
 
 from routelog.exchanges import Binding, Exchange
 from routelog.log_backend import PERSISTENT, LogOptions, Reason, Records, encode_records
-from routelog.vhosts import Queue, QueueProperties
+from routelog.vhosts import Queue, QueueProperties, value_of
 from routelog.vhosts.publishing.internal_publish import OutgoingMessage
 
 SMALL = LogOptions(journal_file_bytes=1024 * 1024, segment_bytes=65_536, memory_tail_bytes=32_768)
@@ -188,10 +188,11 @@ async def test_a_letter_of_a_start_is_a_duplicate_of_what_earlier_runs_have_seen
         if exchange:
             asked = {"x-cache-size": 10, "x-cache-persistence": "disk"}
             kind = "x-message-deduplication"
-            await node.vhost.declare_exchange(Exchange(exchange, kind, True, arguments=asked))
+            made = Exchange(exchange, kind, durable=True, arguments=asked)
+            await value_of(node.vhost.declare_exchange(made))
         await declared(node, **{"x-message-deduplication": not exchange})
         if exchange:
-            await node.vhost.bind(Binding(exchange, "q", "queue", ""))
+            await value_of(node.vhost.bind(Binding(exchange, "q", "queue", "")))
         address = {"x-dead-letter-exchange": exchange, "x-dead-letter-routing-key": "q"}
         arguments = address | {"x-message-ttl": 5_000}
         properties = QueueProperties("source", durable=True, arguments=arguments)
