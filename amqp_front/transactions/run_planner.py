@@ -10,8 +10,7 @@ from routelog.amqp_front.publishing.run_messages import RunMessages
 from routelog.amqp_front.transactions.commit_plan import CommitPlan
 from routelog.amqp_front.wire.command import PublishRun
 from routelog.amqp_front.wire.single_run import LOOKED_AT_MAX, at_once, without_blind_copies
-from routelog.exchanges import Route
-from routelog.log_backend import Receipt, Records
+from routelog.log_backend import Durability, Receipt, Records
 from routelog.vhosts import (
     Decision,
     MessageCounters,
@@ -74,23 +73,28 @@ class RunPlanner:
             plan.told.append(partial(self._replies.send, reply[0], bare, reply[1], self._clock))
         self._return(run, decision.returned)
         copies = 0
-        for records, queues, _ in batches_of(messages, decision.deliver, self._vhost.targets, now):
+        stored: dict[int, bool] = {}
+        for records, queues, places in batches_of(
+            messages, decision.deliver, self._vhost.targets, now
+        ):
             plan.add(records, queues)
             copies += records.count * len(queues)
+            if decision.passage is not None:
+                levels = {queue.durability for queue in queues}
+                is_kept = messages.persistent and not levels <= {Durability.MEMORY}
+                stored |= {at: is_kept or stored.get(at, False) for at in places}
         count, routed = self._published.get(run.exchange, (0, 0))
         self._published[run.exchange] = count + decision.end, routed + copies
         if decision.passage is not None:
-            self._remember(messages, decision.deliver, decision.passage)
+            self._remember(messages, stored, decision.passage)
         if listeners:
             plan.told += traces(listeners, self._channel, run, decision)
         return decision.end
 
     def _remember(
-        self, messages: RunMessages, deliver: dict[Route, list[int]], passage: StatefulRoute
+        self, messages: RunMessages, stored: dict[int, bool], passage: StatefulRoute
     ) -> None:
-        plan = self.plan
-        stored = {at: messages.persistent for indexes in deliver.values() for at in indexes}
-        now = self._clock.now()
+        plan, now = self.plan, self._clock.now()
 
         def remember(needed: Receipt) -> list[Callable[[], None]]:
             return passage.remember(stored, messages.persistent, records, needed)

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 from support.frame_samples import publish, some_properties
-from support.queue_samples import Node, SetClock
+from support.queue_samples import Node, SetClock, declare_queue
 from support.sampling import examples
 from unit.amqp_front.publishing_channel import Channel, carry_out, held, runs
 
@@ -17,6 +17,7 @@ from routelog.amqp_front.wire.command import PublishRun
 from routelog.amqp_front.wire.single_run import LOOKED_AT_MAX
 from routelog.exchanges import Binding, Exchange
 from routelog.log_backend import Records
+from routelog.vhosts import QueueProperties, value_of
 
 ONCE = {"x-cache-size": 100}
 KEYS = "one", "two", "none"
@@ -170,3 +171,25 @@ def test_a_reply_whose_asker_has_gone_meanwhile_is_dropped(
     channel.services.replies.close(address)
     carry_out(node.vhost.hosted.logs.transaction(), planner.plan)
     assert told.replies == channel.sent() == []
+
+
+@pytest.mark.parametrize(("level", "expected"), [("memory", 0), ("os", 1), ("disk", 1)])
+async def test_a_key_is_kept_as_its_message_is(
+    node: Node, publisher: Publisher, planner: RunPlanner, level: str, expected: int
+) -> None:
+    asked = {"x-cache-size": 100, "x-cache-persistence": "disk"}
+    kind, vhost = "x-message-deduplication", node.vhost
+    kept = QueueProperties("kept", durable=True, arguments={"x-durability": level})
+    _, declared = declare_queue(vhost, kept, object())
+    assert declared is not None
+    await declared
+    await value_of(vhost.declare_exchange(Exchange("once", kind, durable=True, arguments=asked)))
+    await value_of(vhost.bind(Binding("once", "kept", "queue", "")))
+    vhost.bind(Binding("once", "one", "queue", ""))
+    properties = some_properties(delivery_mode=2, headers={"x-deduplication-header": "a"})
+    planner.plan.version = vhost.routing.version
+    for run in checked(publisher, [publish(1, "once", "", b"m", properties)]):
+        planner.add(run)
+    carry_out(vhost.hosted.logs.transaction(), planner.plan)
+    memory: Any = vhost.hosted.memories.by_name["once"]
+    assert (len(memory), memory.log.partition.next_offset) == (1, expected)
