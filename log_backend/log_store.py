@@ -270,6 +270,7 @@ class LogStore:
             self.shard, self.pressures, self.checkpoints, self._emptied
         )
         self.has_unflushed = self.checkpoints.has_unflushed  # see `LogOwner`
+        self.is_behind = self.checkpoints.is_behind
         self._failure: Exception | None = None
 
     # -- life
@@ -300,6 +301,7 @@ class LogStore:
         """
         self.intake.leader_epoch = leader_epoch
         followed, self.follows = self.follows, False
+        self.checkpoints.begin()
         if not self.journal.is_replicated:  # which has begun its epoch
             self.journal.start(leader_epoch)
         if not followed:

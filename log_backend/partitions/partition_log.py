@@ -73,6 +73,9 @@ class LogOwner(Protocol):
     def has_unflushed(self, partition: "PartitionLog") -> None:
         """The partition has batches that are in no segment."""
 
+    def is_behind(self, partition: "PartitionLog") -> bool:
+        """See `PartitionLog.is_behind`."""
+
     def load(self, segment: Segment, offset: int) -> asyncio.Future[list[RecordBatch]]:
         """Read batches from a segment in a thread."""
 
@@ -166,6 +169,13 @@ class PartitionLog(QuarantinedLog):
     def follows(self) -> bool:
         """See `LogOwner`."""
         return self._owner.follows
+
+    def is_behind(self) -> bool:
+        """Whether segments may end before what readers have seen of another leader's, or before a crash.
+
+        If so, they are written soon.
+        """
+        return self._owner.is_behind(self)
 
     def retain(self, retention: Retention | None) -> None:
         """Keep records by another retention from now on; None: none that is settled."""

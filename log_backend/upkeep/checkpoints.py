@@ -75,6 +75,8 @@ class Checkpoints:
         self._on_failure = on_failure
         self.with_state: set[PartitionLog] = set()
         self._with_unflushed: set[PartitionLog] = set()
+        # Perhaps with less in segments than there was before `begin`; None: a flush under way has to end first
+        self._behind: set[PartitionLog] | None = None
         self._changed: set[PartitionLog] = set()  # since their last snapshot
         self._unstored: dict[PartitionLog, Snapshot] = {}  # of checkpoints that were given up
         self._plan = FlushPlan()  # under way
@@ -125,12 +127,26 @@ class Checkpoints:
 
     def forget(self, closed: Iterable[PartitionLog]) -> None:
         """Forget partitions that are closed."""
-        for partitions in (self.with_state, self._with_unflushed, self._changed):
+        behind = self._behind or set()
+        for partitions in (self.with_state, self._with_unflushed, self._changed, behind):
             partitions.difference_update(closed)
         for partition in closed:
             self._unstored.pop(partition, None)
 
     # -- flushes
+
+    def begin(self) -> None:
+        """Segments are another leader's or an earlier run's from here on, as far as readers know."""
+        self._behind = None
+
+    def is_behind(self, partition: PartitionLog) -> bool:
+        """Whether segments may lack what readers have seen before `begin`: then they are written soon."""
+        if self._behind is None and not self.lock.locked():
+            self._behind = set(self._with_unflushed)
+        if self._behind is not None and partition not in self._behind:
+            return False
+        self.flush_soon()
+        return True
 
     def flush_soon(self) -> None:
         """Flush, unless that was asked for and has not begun."""
@@ -169,6 +185,9 @@ class Checkpoints:
     async def _write(self, due: list[PartitionLog], to_sync: Collection[PartitionLog]) -> bool:
         if self._failed:
             return False
+        if self._behind is None:
+            self._behind = set(self._with_unflushed)
+        behind = self._behind  # not what `begin` puts in its place meanwhile
         self._plan = plan = FlushPlan()
         async for partition in in_turns(due, Lane.UPKEEP):
             self._with_unflushed.discard(partition)
@@ -185,6 +204,7 @@ class Checkpoints:
                 await self._shard.loop.run_in_executor(self._shard.flusher, write)
         except DiskFull as error:
             plan.refused()
+            behind &= self._with_unflushed
             if self.refused is None:
                 log.warning("no room for segments: %s", error)
             self.refused = error
@@ -196,6 +216,7 @@ class Checkpoints:
             self.refused = None
         async for partition in plan.flushed(self._shard.intake.let_go):
             self._look(partition)
+            behind.discard(partition)
         if self._follows():
             await evict([partition for partition, _ in plan.partitions], sys.maxsize)
         await plan.synced()

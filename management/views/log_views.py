@@ -8,7 +8,13 @@ import msgspec
 from routelog.log_backend import PartitionLog
 from routelog.management.calls.answer import Answer, Listing, Stored, Value
 from routelog.management.calls.call import Call
-from routelog.management.calls.failures import Refused, bad_request, not_authorised, not_found
+from routelog.management.calls.failures import (
+    UNAVAILABLE,
+    Refused,
+    bad_request,
+    not_authorised,
+    not_found,
+)
 from routelog.management.calls.log_tokens import SECONDS_DEFAULT, SECONDS_MAX
 from routelog.management.calls.operation import Parameter, Query, answers, lists
 from routelog.vhosts import AccessRefused, Queue, ResourceKind, Verb
@@ -204,7 +210,11 @@ def _log(call: Call) -> PartitionLog:
         raise not_found("log of queue", name, call.vhost.name)
     if not number.isdecimal() or len(number) > 4 or int(number) >= len(queue.partitions):
         raise not_found(f"partition {number} of queue", name, call.vhost.name)
-    return queue.partitions[int(number)].log
+    log = queue.partitions[int(number)].log
+    if log.is_behind():
+        # Readers of the leader before, or of the run before, know of more: it must not seem lost.
+        raise Refused(*UNAVAILABLE, f"the log of queue '{name}' is being stored")
+    return log
 
 
 def _authorize(call: Call, queue: str) -> None:

@@ -60,6 +60,11 @@ class HttpLogs:
         segments = found["segments"] if found is not None else [(0, 0, 0)]
         return [OffsetRange(partition, *segment) for segment in segments]
 
+    def next_offset(self, partition: LogPartition) -> int:
+        """Offset of the next record to come; 0 if the queue was deleted."""
+        found = self._get(partition)
+        return 0 if found is None else int(found["next_offset"])
+
     def located(self, wanted: OffsetRange) -> OffsetRange:
         """The same range with the best position hint that is known without reading.
 

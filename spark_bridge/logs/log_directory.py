@@ -92,6 +92,10 @@ class LogDirectory:
             OffsetRange(partition, newest.base_offset, newest.end_offset, newest.end_position),
         ]
 
+    def next_offset(self, partition: LogPartition) -> int:
+        """The latest offset: others are not known here."""
+        return self.extents(partition)[-1].end
+
     def located(self, wanted: OffsetRange) -> OffsetRange:
         """The same range with the best position hint that is known without reading.
 

@@ -107,6 +107,10 @@ class ObjectLogs:
         """
         return self.folder(partition).extents(partition) or [OffsetRange(partition, 0, 0, 0)]
 
+    def next_offset(self, partition: LogPartition) -> int:
+        """The latest offset: others are not known here."""
+        return self.extents(partition)[-1].end
+
     def located(self, wanted: OffsetRange) -> OffsetRange:
         """The same range with the best position hint that is known without reading.
 

@@ -72,6 +72,12 @@ class ReadableLogs(Protocol):
         least one range, which may be empty.
         """
 
+    def next_offset(self, partition: LogPartition) -> int:
+        """Offset of the next record to come: the broker may have some before it that are not stored.
+
+        What does not know of such records returns the latest offset.
+        """
+
     def located(self, wanted: OffsetRange) -> OffsetRange:
         """The same range with the best position hint that is known without reading."""
 

@@ -64,6 +64,10 @@ class TieredLogs:
             far.append(OffsetRange(partition, end, left[0].start, 0))
         return [*far, *left]
 
+    def next_offset(self, partition: LogPartition) -> int:
+        """Offset of the next record to come, at the broker."""
+        return self._broker.next_offset(partition)
+
     def located(self, wanted: OffsetRange) -> OffsetRange:
         """The same range with the best position hint that is known without reading."""
         return wanted if self._is_remote(wanted) else self._broker.located(wanted)

@@ -46,6 +46,13 @@ class WatchedLogs(LogDirectory):
         return super().extents(partition)
 
 
+class BrokerLogs(LogDirectory):
+    """Knows of records that are not stored, as a broker does."""
+
+    def next_offset(self, partition: LogPartition) -> int:
+        return 8
+
+
 def stream(data: Path, clock: HandClock | None = None, **given: str) -> MicroBatches:
     """A process that begins to answer for a stream."""
     options = parse_read_options({"path": str(data), "subscribe": "audit"} | given)
@@ -384,6 +391,22 @@ def test_a_queue_declared_again_is_an_error_or_read_from_its_beginning(
     assert "offsets 2 to 7 of partition 0" in caplog.text
     assert planned(lenient, {A0: 8}, back) == []
     assert lenient.end(back, limited=True) == {A0: 2}
+
+
+@pytest.mark.parametrize("strict", ["true", "false"])
+def test_an_end_before_the_position_is_no_loss_while_the_broker_knows_of_later_records(
+    log: LogFiles, caplog: pytest.LogCaptureFixture, strict: str
+) -> None:
+    log.numbered_segment(0, 2)
+    options = parse_read_options(
+        {"path": str(log.data), "subscribe": "audit", "failOnDataLoss": strict}
+    )
+    batches = MicroBatches(BrokerLogs(log.data), options, HandClock())
+    assert batches.end({A0: 8}, limited=True) == {A0: 8}
+    assert planned(batches, {A0: 8}, {A0: 8}) == []
+    assert not caplog.text
+    log.numbered_segment(0, 2, 7)
+    assert batches.end({A0: 8}, limited=True) == {A0: 9}
 
 
 def test_a_queue_that_was_never_there_is_an_error(log: LogFiles) -> None:
