@@ -25,6 +25,7 @@ RANGE: Query = {
     "start": Parameter("the first offset", NUMBER, is_needed=True),
     "end": Parameter("behind the last", NUMBER, is_needed=True),
 }
+NUMBERED = {"number": Parameter("of the partition: 404 if the queue was declared again", NUMBER)}
 STRETCH_BYTES_MAX = 64 * 1024 * 1024
 
 
@@ -161,10 +162,12 @@ async def get_body_sizes(call: Call) -> Answer:
     return Value(await call.broker.logs.body_sizes(log, start, end, bytes_max))
 
 
-@answers(bytes, query=RANGE)
+@answers(bytes, query=RANGE | NUMBERED)
 async def get_records(call: Call) -> Answer:
     """The batches that hold the offsets from `start` on, up to `end`: as many as make one answer."""
     log, (start, end) = _log(call), _range(call)
+    if "number" in call.query and _query_number(call, "number") != log.number:
+        raise Refused(404, "not_stored", "the queue was deleted, and declared again")
     _check_damage(call, log, start)
     end = min(end, log.blocked_from)
     stretch = await call.broker.logs.find(log, start, end, STRETCH_BYTES_MAX)

@@ -48,6 +48,17 @@ class RecordsLost(LogUnreadable):
         self.end = end
 
 
+class DeclaredAgain(RecordsLost):
+    """The offsets of the query are those of a queue of the same name that was deleted."""
+
+    def __init__(self, partition: LogPartition, position: int) -> None:
+        super().__init__(partition, position, position)
+        self.args = (
+            f"{partition} was deleted and declared again: the query has read the earlier one to offset "
+            f"{position}; with failOnDataLoss=false it reads this one from its beginning",
+        )
+
+
 class DamagedSegment(LogUnreadable):
     """A segment has other bytes where a batch must be."""
 

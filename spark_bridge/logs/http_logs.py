@@ -57,8 +57,13 @@ class HttpLogs:
     def extents(self, partition: LogPartition) -> list[OffsetRange]:
         """One range for each segment; a deleted queue has an empty one at offset 0."""
         found = self._get(partition)
-        segments = found["segments"] if found is not None else [(0, 0, 0)]
-        return [OffsetRange(partition, *segment) for segment in segments]
+        if found is None:
+            return [OffsetRange(partition, 0, 0, 0)]
+        number = found["number"]
+        return [
+            OffsetRange(partition, start, end, size, number=number)
+            for start, end, size in found["segments"]
+        ]
 
     def next_offset(self, partition: LogPartition) -> int:
         """Offset of the next record to come; 0 if the queue was deleted."""
@@ -99,6 +104,8 @@ class HttpLogs:
         while reached < wanted.end:
             with attempts.excused():
                 query = {"start": reached, "end": wanted.end}
+                if wanted.number is not None:
+                    query["number"] = wanted.number
                 with self._session.answer(
                     partition.vhost, (*_path(partition), "records"), query
                 ) as answer:

@@ -24,7 +24,7 @@ from routelog.log_backend.segments.log_directory import (
     partition_directory,
 )
 from routelog.log_backend.segments.partition_file import PARTITION_FILE, decode_number
-from routelog.spark_bridge.logs.errors import BadOption, DamagedSegment, RecordsLost
+from routelog.spark_bridge.logs.errors import BadOption, DamagedSegment, DeclaredAgain, RecordsLost
 from routelog.spark_bridge.logs.newest_segment import NewestSegment
 from routelog.spark_bridge.logs.readable_logs import Cut, LogPartition, OffsetRange, Ticket
 from routelog.spark_bridge.logs.segment_file import SegmentFile
@@ -79,8 +79,15 @@ class LogDirectory:
     def _extents(self, partition: LogPartition, segments: list[Path]) -> list[OffsetRange]:
         if not segments:
             return [OffsetRange(partition, 0, 0, 0)]
+        number = self.number(partition)
         sealed = [
-            OffsetRange(partition, _base_offset(segment), _base_offset(following), _size(segment))
+            OffsetRange(
+                partition,
+                _base_offset(segment),
+                _base_offset(following),
+                _size(segment),
+                number=number,
+            )
             for segment, following in pairwise(segments)
         ]
         newest = self._newest.get(partition)
@@ -89,7 +96,9 @@ class LogDirectory:
         newest.look()
         return [
             *sealed,
-            OffsetRange(partition, newest.base_offset, newest.end_offset, newest.end_position),
+            OffsetRange(
+                partition, newest.base_offset, newest.end_offset, newest.end_position, number=number
+            ),
         ]
 
     def next_offset(self, partition: LogPartition) -> int:
@@ -169,6 +178,10 @@ class LogDirectory:
         self, wanted: OffsetRange, reached: int, *, lost_is_error: bool
     ) -> Sequence[Path]:
         listing = list_segments(self._directory(wanted.partition), reached, wanted.end)
+        if not wanted.is_of(self.number(wanted.partition)):
+            if lost_is_error:
+                raise DeclaredAgain(wanted.partition, reached)
+            return ()
         begins = _base_offset(listing.paths[0]) if listing.paths else wanted.end
         if lost_is_error and begins > reached:
             raise RecordsLost(wanted.partition, reached, min(begins, wanted.end))

@@ -3,6 +3,7 @@
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from urllib.parse import unquote
 
 from routelog.log_backend import SystemDisk
@@ -26,9 +27,10 @@ from routelog.spark_bridge.logs.segment_object import SegmentObject
 class RemoteFolder:
     """One partition's segments at the time when they were listed."""
 
-    def __init__(self, name: str, segments: list[RemoteSegment]) -> None:
+    def __init__(self, name: str, segments: list[RemoteSegment], number: int | None) -> None:
         self.name = name
         self.segments = segments
+        self.number = number
 
     @property
     def end(self) -> int:
@@ -48,7 +50,7 @@ class RemoteFolder:
             if found and found[-1].end < each.first_offset:
                 found.append(OffsetRange(partition, found[-1].end, each.first_offset, 0))
             found.append(OffsetRange(partition, each.first_offset, each.next_base, each.bytes))
-        return found
+        return [replace(each, number=self.number) for each in found]
 
     def next_after(self, offset: int) -> int | None:
         """Where the first segment behind an offset begins; None if there is none."""
@@ -148,7 +150,7 @@ class ObjectLogs:
 
     def read(self, wanted: OffsetRange, *, lost_is_error: bool = True) -> Iterator[RecordBatch]:
         """Batches with offsets in a range; see `ReadableLogs.read`."""
-        folder, reached = self.folder(wanted.partition), wanted.start
+        folder, reached = self.folder(wanted.partition, wanted.number), wanted.start
         while reached < wanted.end:
             segment = folder.holding(reached)
             if segment is None:
@@ -165,7 +167,7 @@ class ObjectLogs:
                     reached = max(reached, batch.end_offset)
             except RecordsLost:
                 # Perhaps it was removed because others have all of it.
-                folder = self.folder(wanted.partition)
+                folder = self.folder(wanted.partition, wanted.number)
                 if folder.holding(reached) not in (None, segment):
                     continue
                 if lost_is_error:
@@ -205,9 +207,11 @@ class ObjectLogs:
             if number is not None:
                 numbers = [each for each in numbers if int(each) == number]
             if not numbers:
-                return RemoteFolder(place, [])
+                return RemoteFolder(place, [], number)
             name = f"{place}/{max(numbers)}"
-            return RemoteFolder(name, stored_segments(self._bucket.objects(name)))
+            return RemoteFolder(
+                name, stored_segments(self._bucket.objects(name)), int(max(numbers))
+            )
 
     @contextmanager
     def _reached(self) -> Iterator[None]:

@@ -4,7 +4,7 @@ a size.
 
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from routelog.log_backend.records.record_batch import RecordBatch
@@ -27,7 +27,8 @@ class OffsetRange:
     """The offsets [start, end) of a partition; some of them may have no record.
 
     `bytes_estimate` is their approximate stored size. `position_hint` is a position in the segment at or before
-    the first record; the store checks it before use.
+    the first record; the store checks it before use. `number` is the partition's on its broker, if it is known:
+    where it has another one, the queue was declared again, and the records are others.
     """
 
     partition: LogPartition
@@ -35,6 +36,11 @@ class OffsetRange:
     end: int
     bytes_estimate: int
     position_hint: int = 0
+    number: int | None = field(default=None, compare=False)
+
+    def is_of(self, number: int | None) -> bool:
+        """Whether it is a range of the partition with a number, as far as both are known."""
+        return None in (self.number, number) or self.number == number
 
 
 class Cut(NamedTuple):
@@ -109,7 +115,7 @@ class ReadableLogs(Protocol):
             lost_is_error: False: skip records that are not in the log any more.
 
         Raises:
-            RecordsLost: the log begins behind the range's start, or ends before its end.
+            RecordsLost: the log begins behind the range's start, ends before its end, or has another number.
             DamagedSegment: a batch of the range fails a check.
         """
 

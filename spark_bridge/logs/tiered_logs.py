@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from routelog.log_backend.records.record_batch import RecordBatch
-from routelog.spark_bridge.logs.errors import RecordsLost
+from routelog.spark_bridge.logs.errors import DeclaredAgain, RecordsLost
 from routelog.spark_bridge.logs.object_logs import ObjectLogs, RemoteFolder
 from routelog.spark_bridge.logs.readable_logs import (
     Cut,
@@ -61,7 +61,7 @@ class TieredLogs:
         end = far[-1].end
         left = [replace(each, start=max(each.start, end)) for each in near if each.end > end]
         if left and left[0].start > end:
-            far.append(OffsetRange(partition, end, left[0].start, 0))
+            far.append(replace(left[0], start=end, end=left[0].start, bytes_estimate=0))
         return [*far, *left]
 
     def next_offset(self, partition: LogPartition) -> int:
@@ -87,6 +87,10 @@ class TieredLogs:
         partition, reached = wanted.partition, wanted.start
         while reached < wanted.end:
             folder = self._folder(partition)
+            if not wanted.is_of(folder.number):
+                if lost_is_error:
+                    raise DeclaredAgain(partition, reached)
+                return
             segment = folder.holding(reached)
             end = min(folder.next_after(reached) or wanted.end, wanted.end)
             try:
@@ -120,7 +124,7 @@ class TieredLogs:
         """The segments in remote storage; listed again if the begin of the broker's part has moved."""
         known = self._folders.get(partition)
         begins, self._begins[partition] = self._begins.get(partition), near[0].start
-        was_declared_again = known is not None and near[-1].end < known.end
+        was_declared_again = known is not None and not near[0].is_of(known.number)
         if known is None or begins != near[0].start or was_declared_again:
             return self._list_folder(partition)
         return known

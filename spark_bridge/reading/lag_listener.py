@@ -17,6 +17,7 @@ from routelog.spark_bridge.logs.http_endpoint import parse_endpoint
 from routelog.spark_bridge.logs.log_place import LogPlace
 from routelog.spark_bridge.logs.readable_logs import LogPartition, ReadableLogs
 from routelog.spark_bridge.reading.lag import StreamLag, partition_lags
+from routelog.spark_bridge.reading.stored_offsets import parse_offsets
 
 log = logging.getLogger(__name__)
 
@@ -86,12 +87,7 @@ class LagListener(StreamingQueryListener):
         position: dict[LogPartition, int] = {}
         for text in offsets:
             try:
-                stored = json.loads(text)
-                position |= {
-                    LogPartition(self._vhost, queue, int(number)): int(offset)
-                    for queue, numbers in stored.items()
-                    for number, offset in numbers.items()
-                }
+                position |= parse_offsets(self._vhost, json.loads(text))
             except (ValueError, TypeError, AttributeError):
                 continue
         there = self._store.partitions(self._vhost, {each.queue for each in position})

@@ -1,7 +1,7 @@
 """A streaming query: on the driver it decides where micro-batches end, and tasks read them."""
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -11,10 +11,17 @@ from pyspark.sql.types import StructType
 from routelog.log_backend import SystemClock
 from routelog.spark_bridge.logs.errors import HoldLapsed
 from routelog.spark_bridge.logs.http_logs import HttpLogs
-from routelog.spark_bridge.logs.readable_logs import LogPartition
 from routelog.spark_bridge.logs.tiered_logs import TieredLogs
-from routelog.spark_bridge.reading.micro_batches import MicroBatches, Offsets
+from routelog.spark_bridge.reading.micro_batches import MicroBatches
 from routelog.spark_bridge.reading.read_options import ReadOptions
+from routelog.spark_bridge.reading.stored_offsets import (
+    NumberedOffsets,
+    Offsets,
+    StoredOffsets,
+    have_one_number,
+    parse_offsets,
+    stored_offsets,
+)
 from routelog.spark_bridge.reading.task_reader import TaskReader, task_partitions
 
 if TYPE_CHECKING:
@@ -29,9 +36,6 @@ else:
 
 
 log = logging.getLogger(__name__)
-
-# An offset as Spark stores it: queue -> partition, as text -> the next offset to read.
-StoredOffsets = dict[str, dict[str, int]]
 
 
 class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -66,7 +70,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         first = self._batches.first()
         if self._position is None:
             self._position = first
-        return _stored(first)
+        return stored_offsets(first)
 
     def latestOffset(  # noqa: N802
         self, start: StoredOffsets | None = None, limit: "ReadLimit | None" = None
@@ -76,10 +80,12 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         Before 4.2, Spark passes no arguments, and calls `initialOffset` later.
         """
         if start is None:
-            start = self.initialOffset() if self._position is None else _stored(self._position)
+            start = (
+                self.initialOffset() if self._position is None else stored_offsets(self._position)
+            )
         begin = self._offsets(start)
         unlimited = type(limit).__name__ == "ReadAllAvailable"
-        return _stored(self._batches.end(begin, limited=not unlimited))
+        return stored_offsets(self._batches.end(begin, limited=not unlimited))
 
     def getDefaultReadLimit(self) -> "ReadLimit":  # noqa: N802
         """The limit that Spark passes to `latestOffset`; there, it stands for all limits of the options."""
@@ -104,7 +110,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         For the query's progress.
         """
-        return _stored(self._batches.reached())
+        return stored_offsets(self._batches.reached())
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Read nothing that is stored later than now, and do not wait for a minimum of records."""
@@ -127,7 +133,11 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _report(self, begin: Offsets, end: Offsets) -> None:
         # When a micro-batch is planned, all before it are done, so its begin is the position. The begin of the
         # first one may be computed again, and be behind the end that Spark has stored: hence `min`.
-        position = {each: min(offset, end[each]) for each, offset in begin.items() if each in end}
+        position = {
+            each: min(offset, end[each])
+            for each, offset in begin.items()
+            if each in end and have_one_number(each, begin, end)
+        }
         store, consumer = self._batches.store, self._options.consumer
         if consumer and isinstance(store, HttpLogs | TieredLogs):
             try:
@@ -137,17 +147,5 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     raise
                 log.warning("%s", error)
 
-    def _offsets(self, stored: Mapping[str, Mapping[str, int]]) -> Offsets:
-        return {
-            LogPartition(self._options.vhost, queue, int(number)): offset
-            for queue, numbers in stored.items()
-            for number, offset in numbers.items()
-        }
-
-
-def _stored(offsets: Offsets) -> StoredOffsets:
-    """Sorted by queue and partition, because Spark compares the text."""
-    stored: StoredOffsets = {}
-    for partition, offset in sorted(offsets.items()):
-        stored.setdefault(partition.queue, {})[str(partition.partition)] = offset
-    return stored
+    def _offsets(self, stored: StoredOffsets) -> NumberedOffsets:
+        return parse_offsets(self._options.vhost, stored)

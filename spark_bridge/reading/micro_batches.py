@@ -6,7 +6,7 @@ from dataclasses import replace
 from math import ceil, floor
 
 from routelog.log_backend import Clock
-from routelog.spark_bridge.logs.errors import RecordsLost
+from routelog.spark_bridge.logs.errors import DeclaredAgain, RecordsLost
 from routelog.spark_bridge.logs.readable_logs import LogPartition, OffsetRange, ReadableLogs
 from routelog.spark_bridge.reading.read_options import ReadOptions
 from routelog.spark_bridge.reading.read_plan import (
@@ -17,13 +17,18 @@ from routelog.spark_bridge.reading.read_plan import (
     stretches_between,
     whole,
 )
+from routelog.spark_bridge.reading.stored_offsets import (
+    NumberedOffsets,
+    Offsets,
+    have_one_number,
+    numbers_of,
+)
 
 log = logging.getLogger(__name__)
 
 # The unread ranges of each partition, oldest first, at least one.
 Backlogs = Mapping[LogPartition, Sequence[OffsetRange]]
 
-Offsets = dict[LogPartition, int]  # of each partition, the next one to read
 Logs = dict[LogPartition, list[OffsetRange]]  # the extents of each
 
 
@@ -136,7 +141,7 @@ class MicroBatches:
         options.ending.check_covers(partitions)
         if not options.starting_is_given:
             log.warning("no starting option is given: the stream begins with the earliest records")
-        start: Offsets = {}
+        start = NumberedOffsets()
         for partition in partitions:
             held = whole(self.store.extents(partition))
             if self._target is not None:
@@ -144,6 +149,7 @@ class MicroBatches:
             offset = options.starting.offset(self.store, held)
             if offset > 0 or held.end > 0:  # else it has no segments: see `_logs`
                 start[partition] = offset
+                start.know(held)
         # With a frozen target the latest offset does not change, so it need not be stored.
         self._to_pin = None if options.starting.is_lasting or self._target is not None else start
         return start
@@ -170,7 +176,7 @@ class MicroBatches:
                 return start
             ends |= self._limited(backlogs)
         self._waiting_since = self._clock.monotonic()
-        return dict(sorted(ends.items()))
+        return NumberedOffsets(sorted(ends.items()), numbers_of(ends))
 
     def latest(self) -> Offsets:
         """The current ends of the logs."""
@@ -189,11 +195,17 @@ class MicroBatches:
         strict = self._options.fail_on_data_loss
         self._to_pin = None  # the end of this micro-batch is in the checkpoint
         looked, self._looked = self._looked, {}
+        numbers = numbers_of(end)
         ranges: list[OffsetRange] = []
         for partition, last in end.items():
+            if not have_one_number(partition, start, end):
+                continue  # this micro-batch ends where the queue that was declared again begins
             extents = looked.get(partition)
             if extents is None or extents[-1].end < last:
                 extents = self.store.extents(partition)
+            if not extents[0].is_of(numbers.get(partition)):
+                self._lose(DeclaredAgain(partition, last))
+                continue
             first = start.get(partition, extents[0].start)
             ranges += stretches_between(extents, first, last, lost_is_error=strict)
             # If it is an error, it was raised above
@@ -215,18 +227,24 @@ class MicroBatches:
 
     def _backlogs(self, start: Offsets) -> tuple[Logs, Offsets]:
         """The unread ranges, and the end of each log; logs without unread records have an end only."""
-        ends = dict(start)
+        numbers = numbers_of(start)
+        ends = NumberedOffsets(start, numbers)
         backlogs = {}
         logs = self._looked = self._logs()
         self._check_gone(start, logs)
         for extents in logs.values():
             held = whole(extents)
             self._seen_ends[held.partition] = held.end
+            ends.know(held)
             first = start.get(held.partition, held.start)
+            if not held.is_of(numbers.get(held.partition)):
+                self._lose(DeclaredAgain(held.partition, first))
+                ends[held.partition] = held.start
+                continue
             last = self._bounded(held, first)
             if parts := stretches_between(extents, first, last, lost_is_error=False):
                 backlogs[held.partition] = [self.store.located(each) for each in parts]
-            # If the end is before the start, the queue was declared again: read it from its beginning.
+            # If the end is before the start, what was read is lost: others get its offsets.
             ends[held.partition] = held.start if last < first else last
         return backlogs, ends
 
@@ -286,4 +304,7 @@ class MicroBatches:
 
 
 def _ends(logs: Logs) -> Offsets:
-    return {partition: extents[-1].end for partition, extents in logs.items()}
+    ends = NumberedOffsets({each: extents[-1].end for each, extents in logs.items()})
+    for extents in logs.values():
+        ends.know(extents[-1])
+    return ends

@@ -22,8 +22,9 @@ from pyspark.sql.types import StructType
 
 from routelog.spark_bridge import parquet_batches
 from routelog.spark_bridge.data_source import RouteLogDataSource
-from routelog.spark_bridge.reading.log_stream_reader import LogStreamReader, StoredOffsets
+from routelog.spark_bridge.reading.log_stream_reader import LogStreamReader
 from routelog.spark_bridge.reading.read_options import parse_read_options
+from routelog.spark_bridge.reading.stored_offsets import StoredOffsets
 from routelog.spark_bridge.reading.task_reader import TaskPartition
 
 GIVEN = json.loads(sys.argv[1])

@@ -22,7 +22,7 @@ from support.compressed_queue import (
 )
 from support.log_service import contents, endpoint, http_logs, service_url, wait_until_stored
 from support.management_door import ManagementDoor
-from support.pika_client import Clients
+from support.pika_client import PERSISTENT, Clients
 from support.ports import free_port
 from support.waiting import wait_until
 
@@ -30,12 +30,15 @@ from routelog.log_backend import SystemClock
 from routelog.spark_bridge.logs.errors import (
     BadOption,
     DamagedSegment,
+    DeclaredAgain,
     RecordsLost,
     ServiceUnreachable,
 )
 from routelog.spark_bridge.logs.http_logs import HttpLogs
 from routelog.spark_bridge.logs.log_directory import LogDirectory
 from routelog.spark_bridge.logs.readable_logs import LogPartition, OffsetRange
+from routelog.spark_bridge.reading.micro_batches import MicroBatches
+from routelog.spark_bridge.reading.read_options import parse_read_options
 
 pytestmark = pytest.mark.differs_from_rabbitmq("has no such service")
 
@@ -94,6 +97,39 @@ def test_the_service_gives_what_is_in_the_files(
     times = [batch.records.time for batch in files.read(whole)]
     for time in (0, *times[::9], times[-1] + 1, 2**62):
         assert http.offset_at(partition, time) == files.offset_at(partition, time)
+
+
+@pytest.mark.parametrize("over", ["url", "path"])
+def test_a_queue_that_is_declared_again_is_another_one(tmp_path: Path, over: str) -> None:
+    broker = BrokerProcess(tmp_path, {"ROUTELOG_FLUSH_SECONDS": "0.05"}).start()
+    try:
+        channel = Clients(broker.url).connect().channel()
+        channel.confirm_delivery()
+
+        def declared(count: int) -> None:
+            channel.queue_declare("plain", durable=True, arguments={"x-queue-type": "stream"})
+            for _ in range(count):
+                channel.basic_publish("", "plain", b"body", PERSISTENT)
+            wait_until_stored(http_logs(broker), PLAIN, count)
+
+        declared(10)
+        place = {"url": service_url(broker), "path": str(broker.data_dir)}[over]
+        options = parse_read_options({over: place, "subscribe": "plain"})
+        store = options.open_store()
+        batches = MicroBatches(store, options, SystemClock())
+        start = batches.first()
+        end = batches.end(start, limited=False)
+        ((wanted,),) = batches.tasks(start, end)
+        assert len(contents(store, wanted)) == 10
+        channel.queue_delete("plain")
+        declared(25)
+        with pytest.raises(DeclaredAgain):
+            batches.end(end, limited=False)
+        with pytest.raises(RecordsLost):
+            contents(store, wanted)
+        assert contents(store, wanted, lost_is_error=False) == []
+    finally:
+        broker.stop()
 
 
 def test_what_is_not_stored_is_named(served: BrokerProcess) -> None:

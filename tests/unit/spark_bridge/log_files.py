@@ -10,6 +10,7 @@ from pathlib import Path
 from routelog.log_backend.records.record_batch import RecordBatch, Records
 from routelog.log_backend.records.record_encoding import encode_records
 from routelog.log_backend.segments.log_directory import partition_directory, segment_path
+from routelog.log_backend.segments.partition_file import PARTITION_FILE, encode_number
 from routelog.log_backend.segments.segment_index import HEADER_BYTES
 
 NO_PROPERTIES = b"\x00\x00"
@@ -59,14 +60,25 @@ class LogFiles:
     Attributes:
         data: the data directory.
         directory: where the segments are.
+
+    Args:
+        number: of the partition on its broker; None: nothing says it.
     """
 
     def __init__(
-        self, data: Path, queue: str = "audit", partition: int = 0, *, vhost: str = "/"
+        self,
+        data: Path,
+        queue: str = "audit",
+        partition: int = 0,
+        *,
+        vhost: str = "/",
+        number: int | None = None,
     ) -> None:
         self.data = data
         self.directory = partition_directory(data / "logs", vhost, queue, partition)
         self.directory.mkdir(parents=True)
+        if number is not None:
+            (self.directory / PARTITION_FILE).write_bytes(encode_number(number))
 
     def segment(self, base_offset: int, *batches: tuple[int, Records], tail: bytes = b"") -> Path:
         """Write a segment of batches at their offsets, and bytes behind them; return its path."""

@@ -73,7 +73,7 @@ def test_a_listener_reports_after_each_micro_batch(tmp_path: Path) -> None:
     reports: list[StreamLag] = []
     listener = LagListener(str(tmp_path), report=reports.append)
     listener.onQueryProgress(progress("q", '{"audit": {"0": 4}}'))
-    listener.onQueryProgress(progress(None, '{"audit": {"0": 10}}'))
+    listener.onQueryProgress(progress(None, '{"audit": {"0": 10, "numbers": {"0": 7}}}'))
     assert [(each.query, each.batch, each.offsets_behind) for each in reports] == [
         ("q", 7, 6),
         ("some-id", 7, 0),

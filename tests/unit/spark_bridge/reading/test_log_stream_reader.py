@@ -20,7 +20,7 @@ from unit.spark_bridge.log_files import LogFiles, records
 
 from routelog.spark_bridge.columns.envelope import ENVELOPE
 from routelog.spark_bridge.data_source import RouteLogDataSource
-from routelog.spark_bridge.logs.errors import BadSchema
+from routelog.spark_bridge.logs.errors import BadSchema, DeclaredAgain
 from routelog.spark_bridge.reading.log_stream_reader import LogStreamReader
 
 OFFSET_ONLY = StructType([ENVELOPE["offset"]])
@@ -54,6 +54,25 @@ def test_offsets_are_stored_in_the_order_of_queues_and_partitions(log: LogFiles)
     assert json.dumps(end) == '{"a": {"0": 2}, "audit": {"0": 4}, "b": {"9": 2, "10": 2}}'
     assert end == stream.reportLatestOffset()
     assert json.dumps(stream.latestOffset(end, ReadAllAvailable())) == json.dumps(end)
+
+
+def test_numbers_of_partitions_are_stored_beside_the_offsets(tmp_path: Path) -> None:
+    log = LogFiles(tmp_path, number=7)
+    log.numbered_segment(0, 5)
+    stream = reader(log)
+    start = stream.initialOffset()
+    assert json.dumps(start) == '{"audit": {"0": 0, "numbers": {"0": 7}}}'
+    end = stream.latestOffset(start)
+    assert json.dumps(end) == '{"audit": {"0": 5, "numbers": {"0": 7}}}'
+    assert read(stream, start, end) == list(range(5))
+    assert json.dumps(stream.latestOffset(end)) == json.dumps(end)
+    # A checkpoint of an earlier version has none: it takes the one that is found first.
+    for again in (reader(log), stream):
+        assert again.latestOffset({"audit": {"0": 3}}) == end
+        assert read(again, {"audit": {"0": 3}}, {"audit": {"0": 5}}) == [3, 4]
+    earlier = {"audit": {"0": 5, "numbers": {"0": 6}}}
+    with pytest.raises(DeclaredAgain):
+        reader(log).latestOffset(earlier)
 
 
 def test_a_copy_of_the_reader_reads_what_was_planned(log: LogFiles) -> None:

@@ -1,5 +1,6 @@
 """Where the micro-batches of a stream begin and end, over real segment files."""
 
+import shutil
 from itertools import pairwise
 from pathlib import Path
 
@@ -8,17 +9,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from unit.spark_bridge.log_files import LogFiles, numbered, records
 
-from routelog.spark_bridge.logs.errors import BadOption, RecordsLost
+from routelog.log_backend.segments.log_directory import partition_directory
+from routelog.spark_bridge.logs.errors import BadOption, DeclaredAgain, RecordsLost
 from routelog.spark_bridge.logs.log_directory import LogDirectory
 from routelog.spark_bridge.logs.readable_logs import LogPartition, OffsetRange
 from routelog.spark_bridge.reading.micro_batches import (
     Backlogs,
     MicroBatches,
-    Offsets,
     ends_by_bytes,
     ends_by_records,
 )
 from routelog.spark_bridge.reading.read_options import parse_read_options
+from routelog.spark_bridge.reading.stored_offsets import Offsets
 
 A0, A1 = LogPartition("/", "audit", 0), LogPartition("/", "audit", 1)
 
@@ -407,6 +409,43 @@ def test_an_end_before_the_position_is_no_loss_while_the_broker_knows_of_later_r
     assert not caplog.text
     log.numbered_segment(0, 2, 7)
     assert batches.end({A0: 8}, limited=True) == {A0: 9}
+
+
+def declared_again(data: Path) -> None:
+    """Its partition has another number, and more records than the stream has read of the earlier one."""
+    shutil.rmtree(partition_directory(data / "logs", "/", "audit", 0))
+    LogFiles(data, number=9).numbered_segment(0, 25)
+
+
+def test_a_queue_declared_again_is_noticed_by_its_number(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    LogFiles(tmp_path, number=7).numbered_segment(0, 10)
+    batches = stream(tmp_path)
+    start = batches.first()
+    end = batches.end(start, limited=True)
+    tasks = batches.tasks(start, end)
+    declared_again(tmp_path)
+    for strict in (batches, stream(tmp_path)):
+        with pytest.raises(
+            DeclaredAgain, match=r"audit' .* was deleted and declared again: .* 10;"
+        ):
+            strict.end(end, limited=True)
+        with pytest.raises(DeclaredAgain):
+            strict.tasks(start, end)
+    ((wanted,),) = tasks
+    logs = LogDirectory(tmp_path)
+    with pytest.raises(DeclaredAgain):
+        list(logs.read(wanted))
+    assert list(logs.read(wanted, lost_is_error=False)) == []
+    lenient = stream(tmp_path, failOnDataLoss="false")
+    assert planned(lenient, start, end) == []
+    back = lenient.end(end, limited=True)
+    assert back == {A0: 0}
+    assert "declared again" in caplog.text
+    assert planned(lenient, end, back) == []
+    assert lenient.end(back, limited=True) == {A0: 25}
+    assert planned(lenient, back, {A0: 25}) == [(0, 0, 25)]
 
 
 def test_a_queue_that_was_never_there_is_an_error(log: LogFiles) -> None:
