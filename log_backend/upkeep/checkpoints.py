@@ -142,11 +142,14 @@ class Checkpoints:
     def is_behind(self, partition: PartitionLog) -> bool:
         """Whether segments may lack what readers have seen before `begin`: then they are written soon."""
         if self._behind is None and not self.lock.locked():
-            self._behind = set(self._with_unflushed)
+            self._behind = self._durable_unflushed()
         if self._behind is not None and partition not in self._behind:
             return False
         self.flush_soon()
         return True
+
+    def _durable_unflushed(self) -> set[PartitionLog]:
+        return {each for each in self._with_unflushed if each.durable}
 
     def flush_soon(self) -> None:
         """Flush, unless that was asked for and has not begun."""
@@ -186,7 +189,7 @@ class Checkpoints:
         if self._failed:
             return False
         if self._behind is None:
-            self._behind = set(self._with_unflushed)
+            self._behind = self._durable_unflushed()
         behind = self._behind  # not what `begin` puts in its place meanwhile
         self._plan = plan = FlushPlan()
         async for partition in in_turns(due, Lane.UPKEEP):
