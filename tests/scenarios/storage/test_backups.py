@@ -274,7 +274,7 @@ def test_damage_is_found_and_refused(start: Start, tmp_path: Path) -> None:
     for name in ("one", "two"):
         told("backup", target, "--name", name, "--data-dir", broker.data_dir)
     assert run("backup", "verify", target).returncode == 0
-    own = target / "backups" / "two" / "files"
+    (own,) = (target / "backups" / "two").glob("files-*")
     content = bytearray(own.read_bytes())
     content[len(content) // 2] ^= 0x10
     own.write_bytes(content)
