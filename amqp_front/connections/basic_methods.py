@@ -48,38 +48,42 @@ def _qos(channel: BasicChannel, method: Any) -> None:
 
 
 def _consume(channel: BasicChannel, method: Any) -> None:
-    consumption = channel.consumption
-    tag = consumption.free_tag(method.consumer_tag)  # before anything else, as RabbitMQ
+    tag = channel.consumption.free_tag(method.consumer_tag)  # before anything else, as RabbitMQ
     name = queue_name(channel, method.queue)
-
-    def answer() -> None:
-        channel.reply(None, method.nowait, commands.Basic.ConsumeOk, consumer_tag=tag)
-
     if name == PSEUDO_QUEUE:
-        consumption.consume_replies(tag, no_ack=method.no_ack)
-        answer()
+        channel.consumption.consume_replies(tag, no_ack=method.no_ack)
+        _consume_ok(channel, method, tag)
         return
+    _consume_from(channel, method, name, tag)
 
-    def begun() -> None:
-        channel.again(checked, method)
 
-    def checked(_: Any) -> None:
-        # The queue may have waited: for other nodes, for the journal, or for remote storage. A refusal closes
-        # the channel, and the consumer goes with it.
-        channel.permissions.authorize(ResourceKind.QUEUE, name, Verb.READ)
-        answer()
+# No functions within each other here: those that name each other are garbage that only the collector finds.
+def _consume_from(channel: BasicChannel, method: Any, name: str, tag: str) -> None:
+    with_readable(channel, name, partial(_attach, channel, method, name, tag), method)
 
-    def consume(queue: QueueHandle) -> None:
-        options = {"no_ack": method.no_ack, "exclusive": method.exclusive}
-        attached = consumption.consume(queue, tag, method.arguments, begun, **options)
-        is_lost = asyncio.ensure_future(_is_lost(attached)) if asyncio.isfuture(attached) else False
-        channel.when(is_lost, attached_or_lost, method)
 
-    def attached_or_lost(is_lost: bool) -> None:
-        if is_lost:  # the next leader is asked, if the client may read then
-            with_readable(channel, name, consume, method)
+def _attach(channel: BasicChannel, method: Any, name: str, tag: str, queue: QueueHandle) -> None:
+    options = {"no_ack": method.no_ack, "exclusive": method.exclusive}
+    begun = partial(channel.again, partial(_begun, channel, method, name, tag), method)
+    attached = channel.consumption.consume(queue, tag, method.arguments, begun, **options)
+    is_lost = asyncio.ensure_future(_is_lost(attached)) if asyncio.isfuture(attached) else False
+    channel.when(is_lost, partial(_attached, channel, method, name, tag), method)
 
-    with_readable(channel, name, consume, method)
+
+def _begun(channel: BasicChannel, method: Any, name: str, tag: str, _: Any) -> None:
+    # The queue may have waited: for other nodes, for the journal, or for remote storage. A refusal closes the
+    # channel, and the consumer goes with it.
+    channel.permissions.authorize(ResourceKind.QUEUE, name, Verb.READ)
+    _consume_ok(channel, method, tag)
+
+
+def _consume_ok(channel: BasicChannel, method: Any, tag: str) -> None:
+    channel.reply(None, method.nowait, commands.Basic.ConsumeOk, consumer_tag=tag)
+
+
+def _attached(channel: BasicChannel, method: Any, name: str, tag: str, is_lost: bool) -> None:
+    if is_lost:  # the next leader is asked, if the client may read then
+        _consume_from(channel, method, name, tag)
 
 
 async def _is_lost(attached: asyncio.Future[None]) -> bool:
