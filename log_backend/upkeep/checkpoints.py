@@ -137,7 +137,7 @@ class Checkpoints:
 
     def begin(self) -> None:
         """Segments are another leader's or an earlier run's from here on, as far as readers know."""
-        self._behind = None
+        self._behind = None if self.lock.locked() else self._durable_unflushed()
 
     def is_behind(self, partition: PartitionLog) -> bool:
         """Whether segments may lack what readers have seen before `begin`: then they are written soon."""
