@@ -30,17 +30,15 @@ LOOKS = 2
 
 
 class Holder(NamedTuple):
-    """The message that has a key, until it is settled or expires.
+    """The message that has a key.
 
     Attributes:
-        time: when it came in, microseconds since 1970.
-        expiration: its own time to live in microseconds; None: it has none.
+        expires: microseconds since 1970; 0: never.
     """
 
     partition: QueuePartition
     offset: int
-    time: int
-    expiration: int | None
+    expires: int
 
 
 class UniqueKeys:
@@ -73,9 +71,10 @@ class UniqueKeys:
             async for kept in unsettled_records(partition.log, partition.cursor):
                 records = kept.batch.records
                 key = _key(records, kept.index)
-                offset = kept.batch.base_offset + kept.index
-                if key is not None and partition.is_ready(offset):  # or it has just expired
-                    self._hold(key, _holder(partition, offset, records, kept.index))
+                if key is not None:
+                    offset = kept.batch.base_offset + kept.index
+                    expires = self._expires(records, kept.index, records.last_time)
+                    self._hold(key, Holder(partition, offset, expires))
 
     def publish(self, records: Records, append: Callable[[Records], int]) -> int:
         """Append the records whose keys are new.
@@ -159,7 +158,8 @@ class UniqueKeys:
             oldest = next(iter(self._holders))
             if self._is_held(oldest):
                 self._holders.move_to_end(oldest)
-        self._hold(key, _holder(partition, offset, records, index))
+        expires = self._expires(records, index, self._now())
+        self._hold(key, Holder(partition, offset, expires))
 
     def _hold(self, key: bytes, holder: Holder) -> None:
         if self._leaving and (before := self._holders.get(key)) is not None:
@@ -174,11 +174,12 @@ class UniqueKeys:
             del self._keys[before.partition, before.offset]
 
     def _is_held(self, key: bytes) -> bool:
-        # Forgets the key if its message is settled, or will expire when it comes to the head.
+        # Forgets the key if its message is settled.
         holder = self._holders.get(key)
         if holder is None:
             return False
-        if holder.offset in holder.partition.cursor.settled or self._has_expired(holder):
+        is_over = 0 < holder.expires <= self._now()
+        if is_over or holder.offset in holder.partition.cursor.settled:
             self._drop(key)
             return False
         return not self._is_leaving(holder)
@@ -188,17 +189,11 @@ class UniqueKeys:
         at = bisect_right(ranges, holder.offset, key=lambda each: each[0])
         return at > 0 and holder.offset < ranges[at - 1][1]
 
-    def _has_expired(self, holder: Holder) -> bool:
-        times = [each for each in (self.ttl, holder.expiration) if each is not None]
-        if not times or self._now() - holder.time < min(times):
-            return False
-        return holder.partition.is_ready(holder.offset)  # else somebody has it: it does not expire
-
-
-def _holder(partition: QueuePartition, offset: int, records: Records, index: int) -> Holder:
-    own = expiration(records.properties(index))
-    lives = None if own is None else own * MILLISECOND
-    return Holder(partition, offset, records.last_time, lives)
+    def _expires(self, records: Records, index: int, time: int) -> int:
+        times = [] if self.ttl is None else [self.ttl]
+        own = expiration(records.properties(index))
+        times += [] if own is None else [own * MILLISECOND]
+        return time + min(times) if times else 0
 
 
 def _key(records: Records, index: int) -> bytes | None:
