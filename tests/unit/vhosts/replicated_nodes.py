@@ -76,6 +76,11 @@ class ReplicatedNode(Node):
             await journal.drain()
         await until(lambda: journal.durable == journal.end.position)
 
+    async def cut(self, position: int) -> None:
+        """Cut what is behind a position, as another leader does not have it."""
+        self.logs.journal.truncate(position)
+        await until(lambda: self.logs.journal.end.position == position)
+
     async def follow(self, blocks: Iterable[ShardBlock]) -> None:
         """Cut what is not committed, then store and apply what another leader made."""
         journal = self.logs.journal

@@ -222,8 +222,7 @@ async def test_no_segment_lacks_a_message_before_it_is_committed_that_it_is_sett
     for directory, expected in ((copied, "abc"), (data, "abc"), (settled, "ac")):
         async with replicated_node(directory) as again:
             if directory != settled:
-                again.logs.journal.truncate(committed)  # as another leader does not have it
-                await until(lambda: again.logs.journal.end.position == committed)
+                await again.cut(committed)
             await again.lead(2)
             assert await left(again, "q") == [each.encode() for each in expected]
 
@@ -308,6 +307,7 @@ async def test_a_flush_that_is_given_up_does_not_say_that_there_is_room(
         disk.repair()
         leader.connected = True
         leader.logs.journal.commit(leader.logs.journal.durable)
+        monkeypatch.setattr(journal, "TOLD_SECONDS_MAX", 30.0)
         await leader.logs.checkpoints.flush()
         assert leader.logs.checkpoints.refused is None
 
@@ -394,8 +394,7 @@ async def test_a_checkpoint_does_not_say_that_a_segment_is_gone_whose_settlement
         await leader.drained()
         committed, data = its_journal.committed, await leader.killed("killed")
     async with replicated_node(data) as again:
-        again.logs.journal.truncate(committed)  # as another leader does not have it
-        await until(lambda: again.logs.journal.end.position == committed)
+        await again.cut(committed)
         await again.lead(2)
         assert b"".join(each[:1] for each in await left(again, "q")) == b"01234567"
 
@@ -469,8 +468,7 @@ async def test_nothing_is_compacted_by_a_rule_that_is_not_committed(
         leader.logs.compactor.look(log)
         await until(lambda: leader.logs.compactor.passes)
     async with replicated_node(data) as again:
-        again.logs.journal.truncate(committed)  # as another leader does not have it
-        await until(lambda: again.logs.journal.end.position == committed)
+        await again.cut(committed)
         await again.lead(2)
         left = await read_from(again.vhost.queues["q"].partitions[0].log, 0)
         assert b"".join(each.body[:1] for each in left) == b"01234567"
@@ -500,7 +498,6 @@ async def test_damage_is_known_until_it_is_committed_that_nobody_needs_what_is_d
         leader.logs.journal.commit(leader.logs.journal.durable)
         await until(lambda: not load_damage(metadata, log.number).found)
     async with replicated_node(data) as again:
-        again.logs.journal.truncate(committed)  # as another leader does not have it
-        await until(lambda: again.logs.journal.end.position == committed)
+        await again.cut(committed)
         await again.lead(2)
         assert again.logs.is_damaged
