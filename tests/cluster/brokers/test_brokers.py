@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import shutil
 import signal
 import threading
@@ -25,6 +26,8 @@ from cluster.brokers.verdict import Verdict
 from support.broker_process import BrokerProcess
 from support.pika_client import PERSISTENT
 from support.waiting import WAIT_SECONDS, wait_until
+
+LEASE_SECONDS = 2  # the default
 
 
 def client(broker: BrokerProcess) -> pika.BlockingConnection:
@@ -228,6 +231,25 @@ def test_a_leader_that_was_stopped_for_longer_than_its_lease_starts_again(
     assert drained(leader) == ["1", "2"]
     assert "to start again" in leader.log_text()[begin:]
     assert leader.children == etcd, "no vote was missing meanwhile"
+
+
+@pytest.mark.long
+def test_without_etcd_the_leader_goes_on(cluster: MirroredBrokers) -> None:
+    leader, epoch = cluster.leader(), cluster.until_led()["epoch"]
+    bodies: list[str] = []
+    stopped = [child for each in cluster.brokers.values() for child in each.children]
+    for child in stopped:
+        os.kill(child, signal.SIGSTOP)
+    try:
+        behind_lease = time.monotonic() + LEASE_SECONDS + 1
+        while time.monotonic() < behind_lease:
+            bodies.append(str(len(bodies)))
+            publish(leader, bodies[-1])
+    finally:
+        for child in stopped:
+            os.kill(child, signal.SIGCONT)
+    assert cluster.until_led(in_sync=3)["epoch"] == epoch
+    assert drained(leader) == bodies
 
 
 @pytest.mark.long
