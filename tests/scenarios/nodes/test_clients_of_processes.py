@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -20,8 +19,6 @@ from support.broker_process import ROOT
 from support.management_door import ManagementDoor
 from support.ports import free_port
 from support.waiting import WAIT_SECONDS, wait_until
-
-TRACE = "amq.rabbitmq.trace"
 
 
 @pytest.fixture(scope="module")
@@ -168,37 +165,6 @@ def test_metrics_have_all_clients_without_the_http_api(tmp_path: Path) -> None:
         family.close()
 
 
-def test_rates_are_measured_in_each_process(family: Family, door: ManagementDoor) -> None:
-    connection = family.one_each()[2]
-    channel = connection.channel()
-
-    def rate() -> float:
-        channel.basic_publish("amq.fanout", "", b"x")
-        (row,) = door.get("channels")
-        stats = row.get("message_stats", {})
-        return float(stats.get("publish_details", {}).get("rate", 0.0))
-
-    wait_until(rate, connection)
-
-
-def test_a_connection_of_any_process_is_closed(family: Family, door: ManagementDoor) -> None:
-    door.add_user("leaver")
-    connections = family.one_each("leaver")
-    for number in (2, 1):
-        name = name_of(connections[number])
-        quoted = name.replace(" ", "%20").replace(">", "%3E")
-        status, _, _ = door.raw("DELETE", f"/connections/{quoted}", **{"X-Reason": "enough"})
-        assert status == 204
-        closed = until_closed(connections[number])
-        assert (closed.reply_code, "enough" in closed.reply_text) == (320, True)
-        assert door.ask("DELETE", "connections", name)[0] == 404
-    everywhere = [connections[3], *family.one_each("leaver").values()]
-    door.do("DELETE", "connections", "username", "leaver")
-    for connection in everywhere:
-        assert until_closed(connection).reply_code == 320
-    wait_until(lambda: door.get("connections", "username", "leaver") == [])
-
-
 def test_a_user_sees_and_closes_what_is_his_own(family: Family, door: ManagementDoor) -> None:
     own = ManagementDoor(family.broker, door.add_user("member", "management"))
     theirs, others = family.one_each("member"), family.one_each()
@@ -209,24 +175,6 @@ def test_a_user_sees_and_closes_what_is_his_own(family: Family, door: Management
     own.do("DELETE", "connections", name_of(theirs[3]))
     assert until_closed(theirs[3]).reply_code == 320
     assert all(each.is_open for each in others.values())
-
-
-def test_commands_list_and_close(family: Family, door: ManagementDoor) -> None:
-    connections = family.one_each()
-    for connection in connections.values():
-        connection.channel().queue_declare("commanded", durable=True)
-    inbox = connections[3].channel()
-    inbox.basic_consume("commanded", lambda *message: None, consumer_tag="commanded")
-    expected = {name_of(each) for each in connections.values()}
-    printed = command(family, "list", "connections", "--json").splitlines()
-    assert {json.loads(line)["name"] for line in printed} == expected
-    for words in (("list_connections", "name"), ("top", "--once")):
-        text = command(family, *words)
-        assert all(name in text for name in expected), text
-    assert command(family, "list_channels", "name").count(" (1)") == PROCESSES
-    assert "commanded" in command(family, "list_consumers")
-    command(family, "connection", "close", name_of(connections[2]))
-    assert until_closed(connections[2]).reply_code == 320
 
 
 def test_operators_are_shown_the_process_that_signals_end(
@@ -266,43 +214,6 @@ def test_limits_count_the_clients_of_all_processes(family: Family, door: Managem
         wait_until(is_refused)
     connections[2].close()
     wait_until(lambda: not is_refused())
-
-
-def test_the_firehose_has_what_all_clients_publish(family: Family, door: ManagementDoor) -> None:
-    connections = family.one_each()
-    reader = connections[1].channel()
-    reader.queue_declare("copies", durable=True)
-    reader.queue_bind("copies", TRACE, "#")
-    publishers = {number: each.channel() for number, each in connections.items()}
-    door.do("PUT", "vhosts", "/", body={"tracing": True})
-    found: set[bytes] = set()
-
-    def copied() -> set[bytes]:
-        for number, channel in publishers.items():
-            channel.basic_publish("amq.fanout", "", b"%d" % number)
-        while (got := reader.basic_get("copies", auto_ack=True))[0] is not None:
-            found.add(got[2])
-        return found
-
-    try:
-        wait_until(lambda: copied() == {b"1", b"2", b"3"}, *connections.values())
-    finally:
-        door.do("PUT", "vhosts", "/", body={"tracing": False})
-
-
-def test_lists_are_answered_without_a_process_that_is_silent(
-    family: Family, door: ManagementDoor
-) -> None:
-    connections = family.one_each()
-    stopped = family.pid(3)
-    os.kill(stopped, signal.SIGSTOP)
-    try:  # it waits for a moment, and not until the process goes on
-        assert names(door.get("connections")) == {name_of(connections[each]) for each in (1, 2)}
-        silent = [each for each in door.get("findings")["findings"] if each["kind"] == "silent"]
-        assert [named["name"].rpartition("/")[2] for named in silent[0]["named"]] == ["3"]
-    finally:
-        os.kill(stopped, signal.SIGCONT)
-    wait_until(lambda: len(door.get("connections")) == PROCESSES)
 
 
 def test_a_process_that_stands_still_is_neither_ready_nor_up(
