@@ -6,7 +6,6 @@ from itertools import product
 
 import pytest
 from pamqp import commands
-from pika.exceptions import ChannelClosedByBroker, UnroutableError
 from scenarios.clients.raw_client import Dropped, RawClient
 from support.management_door import ManagementDoor
 from support.pika_client import Clients, exists, send
@@ -91,21 +90,6 @@ def test_all_bindings_go_and_no_others(crowded, kind, over):
     assert exists(clients.connect(), "beside")
 
 
-@pytest.mark.parametrize("condition", sampled(["if_empty", "if_unused"], 2))
-def test_a_deletion_that_is_refused_takes_no_binding(crowded, condition):
-    broker, clients = crowded
-    before = bindings(broker)
-    channel = clients.channel()
-    send(channel, "to", b"m")
-    if condition == "if_unused":
-        channel.basic_consume("to", lambda *_: None)
-    with pytest.raises(ChannelClosedByBroker, match="406"):
-        channel.queue_delete("to", **{condition: True})
-    with pytest.raises(ChannelClosedByBroker, match="406"):
-        clients.channel().exchange_delete("from", if_unused=True)
-    assert bindings(broker) == before
-
-
 def test_what_is_declared_anew_behind_it_has_no_bindings(crowded):
     broker, _ = crowded
     with RawClient(broker.host, broker.port) as client:
@@ -128,64 +112,13 @@ def test_what_is_declared_anew_behind_it_has_no_bindings(crowded):
     assert bindings(broker) == [("onto", "beside", "on")]
 
 
-def test_a_vhost_with_crowds_can_be_deleted(crowded):
-    broker, _ = crowded
-    door = ManagementDoor(broker)
-    definitions = door.get("definitions", "/")
-    door.do("PUT", "vhosts", "second")
-    door.do("POST", "definitions", "second", body=definitions)
-    assert len(door.get("bindings", "second")) > COUNT
-    door.do("DELETE", "vhosts", "second")
-    door.do("PUT", "vhosts", "second")
-    assert door.get("queues", "second") == []
-    assert len(door.get("bindings", "/")) > COUNT
-
-
 CROWD = 2_000
-
-
-def bind_crowd(channel, queue: str) -> None:
-    for number in range(COUNT):
-        channel.queue_bind(queue, "amq.topic", f"{number}.*")
-    channel.queue_bind(queue, "amq.topic", "last.*")
 
 
 def import_crowd(door: ManagementDoor, queue: str, exchange: str) -> None:
     ends = {"source": exchange, "destination": queue, "destination_type": "queue", "arguments": {}}
     crowd = [{**ends, "routing_key": f"{number}.#"} for number in range(CROWD)]
     door.do("POST", "definitions", "/", body={"bindings": crowd})
-
-
-@pytest.mark.parametrize("how", ["exclusive", "auto-delete", "expired"])
-def test_what_goes_by_itself_is_gone_at_once_and_its_name_is_free_again(fresh_broker, how):
-    broker = fresh_broker()
-    clients = Clients(broker.url)
-    other = clients.channel()
-    other.confirm_delivery()
-    channel = clients.channel()
-    channel.queue_declare(
-        "q",
-        durable=how == "expired",
-        exclusive=how == "exclusive",
-        auto_delete=how == "auto-delete",
-        arguments={"x-expires": 1_000} if how == "expired" else {},
-    )
-    tag = channel.basic_consume("q", lambda *_: None)
-    bind_crowd(channel, "q")
-    other.basic_publish("amq.topic", "last.x", b"there", mandatory=True)
-    if how == "exclusive":
-        channel.connection.close()
-    else:
-        channel.basic_cancel(tag)
-    door = ManagementDoor(broker)
-    wait_until(lambda: door.ask("GET", "queues", "/", "q")[0] == 404)
-    with pytest.raises(UnroutableError):
-        other.basic_publish("amq.topic", "last.x", b"nobody", mandatory=True)
-    assert other.queue_declare("q").method.message_count == 0
-    assert bindings(broker) == []
-    with pytest.raises(UnroutableError):
-        other.basic_publish("amq.topic", "last.x", b"nobody", mandatory=True)
-    clients.close()
 
 
 @pytest.mark.parametrize("kind", sampled(["queues", "exchanges"], 2))
