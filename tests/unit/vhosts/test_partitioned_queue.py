@@ -14,16 +14,14 @@ from support.queue_samples import (
     bodies,
     declare_queue,
     delete_queue,
-    give_back,
     got,
     records,
     running_node,
-    settle,
 )
 from unit.log_backend.open_store import flushed
 
 from routelog.log_backend import PERSISTENT, LogOptions, Records, encode_records, key_partition
-from routelog.vhosts import Delivery, Queue, QueueNotEmpty, QueueProperties, value_of
+from routelog.vhosts import Delivery, Queue, QueueProperties, value_of
 from routelog.vhosts.queues.dispatcher import DELIVERY_COUNT_MAX
 from routelog.vhosts.vhost.vhost import DELETIONS_MAX
 
@@ -146,16 +144,6 @@ async def test_a_deleted_queue_leaves_no_files_and_gives_no_number_again(tmp_pat
         assert node.vhost.queues["q"].ready == 0
 
 
-async def test_queues_that_are_not_stored_have_partitions_too(node: Node) -> None:
-    for name, exclusive in (("transient", False), ("exclusive", True)):
-        queue = declare(node, name=name, durable=False, exclusive=exclusive)
-        spread(queue, 5)
-        taker = Taker(no_ack=True)
-        queue.add_consumer(taker)
-        node.turns.run()
-        assert_ordered(taker.bodies(), 5)
-
-
 async def test_exclusive_queues_of_many_partitions_go_in_several_turns(node: Node) -> None:
     for number in range(5):
         declare(node, DELETIONS_MAX // 2, name=f"mine{number}", durable=False, exclusive=True)
@@ -173,20 +161,6 @@ async def test_exclusive_queues_of_many_partitions_go_in_several_turns(node: Nod
 
 
 # -- consuming
-
-
-def test_a_consumer_gets_the_messages_of_all_partitions(node: Node, queue: Queue) -> None:
-    spread(queue, 20)
-    taker = Taker(prefetch=7)
-    queue.add_consumer(taker)
-    came: list[str] = []
-    while queue.ready:
-        node.turns.run()
-        came += taker.bodies()
-        taker.settle_all()
-        queue.wake()
-    assert_ordered(came, 20)
-    assert (queue.ready, queue.unacked) == (0, 0)
 
 
 def test_a_busy_partition_keeps_no_other_waiting(node: Node, queue: Queue) -> None:
@@ -213,42 +187,6 @@ def test_single_messages_are_taken_from_each_partition_in_turn(queue: Queue) -> 
     for first in range(0, 12, PARTITIONS):
         assert len({body[:2] for body in taken[first : first + PARTITIONS]}) == PARTITIONS
     assert got(queue) is None
-
-
-def test_what_comes_back_goes_to_its_old_place_in_its_partition(node: Node, queue: Queue) -> None:
-    spread(queue, 4)
-    taken = [delivery for _ in range(16) if (delivery := got(queue))]
-    assert (queue.ready, queue.unacked) == (0, 16)
-    kept = taken.pop(5)
-    for delivery in reversed(taken):
-        give_back(delivery)
-    assert (queue.ready, queue.unacked) == (15, 1)
-    taker = Taker()
-    queue.add_consumer(taker)
-    node.turns.run()
-    assert all(delivery.redelivered for delivery in taker.deliveries)
-    (missing,) = bodies(kept)
-    for partition in range(PARTITIONS):
-        wanted = [f"p{partition}.{number}" for number in range(4)]
-        came = of_partition(partition, taker.bodies())
-        assert came == [body for body in wanted if body != missing]
-
-
-async def test_counts_purge_and_deletion_see_all_partitions(node: Node, queue: Queue) -> None:
-    spread(queue, 6)
-    held = got(queue)
-    assert held is not None
-    assert (queue.ready, queue.unacked) == (23, 1)
-    with pytest.raises(QueueNotEmpty):
-        node.vhost.delete_queue(queue, if_empty=True)
-    assert queue.purge() == 23
-    assert (queue.ready, queue.unacked) == (0, 1)
-    settle(held)
-    queue.publish(keyed((3, "p3.last")), waited=False)
-    with pytest.raises(QueueNotEmpty):
-        node.vhost.delete_queue(queue, if_empty=True)
-    assert queue.purge() == 1
-    assert await value_of(node.vhost.delete_queue(queue, if_empty=True)) == 0
 
 
 # -- partitions that are on disk only
@@ -395,15 +333,6 @@ def test_an_offset_is_one_of_each_partition(node: Node) -> None:
     stream.add_reader(taker, 3, 0)
     node.turns.run()
     assert sorted(places(taker)) == [(p, offset) for p in range(PARTITIONS) for offset in (3, 4)]
-
-
-def test_readers_of_one_partition_are_told_no_partition(node: Node) -> None:
-    stream = declare(node, 1, queue_type="stream")
-    stream.publish(records("a", "b"), waited=False)
-    taker = Taker()
-    stream.add_reader(taker, "first", 0)
-    node.turns.run()
-    assert places(taker) == [(None, 0), (None, 1)]
 
 
 def test_a_delivery_says_which_partition_it_is_of(node: Node, queue: Queue) -> None:
