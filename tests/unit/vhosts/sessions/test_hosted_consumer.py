@@ -90,17 +90,6 @@ async def test_prefetch_limits_what_is_unsettled(
     assert queue.unacked == 2
 
 
-async def test_two_consumers_take_turns(front: HandFront, subject: int) -> None:
-    first, second = front.consume(subject, prefetch=1), front.consume(subject, prefetch=1)
-    front.publish(subject, *numbered(0, 4))
-    assert sorted((d.consumer, d.bodies) for d in front.deliveries()) == [
-        (first, ("m0",)),
-        (second, ("m1",)),
-    ]
-    front.settle(second, 1, 2)
-    assert [(d.consumer, d.bodies) for d in front.deliveries()] == [(second, ("m2",))]
-
-
 async def test_without_acks_messages_are_settled_when_they_go(
     front: HandFront, queue: Queue, subject: int
 ) -> None:
@@ -381,16 +370,6 @@ async def test_the_last_consumer_takes_an_auto_delete_queue_with_it(
 # -- the queue's own rules
 
 
-async def test_an_exclusive_consumer_is_alone(front: HandFront, subject: int) -> None:
-    consumer = front.consume(subject, exclusive=True)
-    wanted = front.wanted(consumer=front.subject())
-    with pytest.raises(ConsumptionRefused):
-        front.answer(front.call("consume", wanted, subject=subject))
-    front.call("detach", [consumer], subject=subject)
-    wanted = front.wanted(consumer=front.subject())
-    assert front.answer(front.call("consume", wanted, subject=subject)) is None
-
-
 async def test_the_single_active_consumer_is_followed_by_the_next(
     node: Node, front: HandFront
 ) -> None:
@@ -475,14 +454,6 @@ async def test_partitions_are_told_apart(node: Node, front: HandFront) -> None:
     assert (queue.ready, queue.unacked) == (4, 0)
 
 
-async def test_records_of_a_front_are_divided_by_key(node: Node, front: HandFront) -> None:
-    queue = await declared(node, x_partitions=4, x_partition_key="none")
-    subject = front.bind(queue)
-    front.publish(subject, *numbered(0, 20))
-    front.publish(subject, *[bytes(2_000) for _ in range(20)])
-    assert queue.ready == 40
-
-
 # -- readers and groups
 
 
@@ -558,24 +529,6 @@ async def test_a_place_that_the_queue_refuses(
     assert not front.session._consumers
 
 
-async def test_members_of_a_group_share_its_messages(front: HandFront, stream: Queue) -> None:
-    subject = front.bind(stream)
-    front.publish(subject, *numbered(0, 6))
-    await front.confirmed_up_to(1)
-    group = {"group": ["g", None, None], "place": "first", "prefetch": 2}
-    first = await joined(front, subject, **group)
-    second = await joined(front, subject, **group)
-    had = front.deliveries()
-    assert {each.consumer for each in had} == {first, second}
-    for each in had:
-        front.settle(each.consumer, each.offset, each.end)
-    more = front.deliveries()
-    assert sum(len(each.bodies) for each in more) == 2
-    front.close()
-    (group_of,) = stream.groups.values()
-    assert (group_of.unacked, group_of.ready, group_of.consumers) == (0, 2, [])
-
-
 async def joined(front: HandFront, subject: int, **keywords: Any) -> int:
     consumer = front.subject()
     wanted = front.wanted(consumer=consumer, **keywords)
@@ -583,16 +536,6 @@ async def joined(front: HandFront, subject: int, **keywords: Any) -> int:
     is_reader = wanted["place"] is not None and wanted["group"] is None
     assert places == ([0] if is_reader else None)
     return consumer
-
-
-async def test_a_filter_passes_over_messages(front: HandFront, stream: Queue) -> None:
-    subject = front.bind(stream)
-    front.publish(subject, *numbered(0, 6))
-    await front.confirmed_up_to(1)
-    never = {"x-filter": "properties.priority > 3"}
-    for wanted, count in ((never, 0), ({"x-filter": "TRUE"}, 6)):
-        await joined(front, subject, place="first", prefetch=10, filter=wanted)
-        assert len(front.bodies()) == count
 
 
 async def test_filters_that_are_refused(front: HandFront, queue: Queue, stream: Queue) -> None:
