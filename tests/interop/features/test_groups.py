@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from pika.exceptions import ChannelClosedByBroker, ConnectionClosedByBroker
-from support.pika_client import PERSISTENT, Clients, Inbox, let_stop
+from support.pika_client import PERSISTENT, Inbox, let_stop
 from support.sampling import sampled
 from support.waiting import wait_until
 
@@ -257,18 +257,6 @@ def test_an_auto_delete_queue_stays_while_a_group_consumes(clients, connection, 
 
 
 # -- restarts
-
-
-@pytest.fixture
-def client_of(request):
-    """Opens a connection to a broker and closes it in the end."""
-
-    def connect(broker):
-        clients = Clients(broker.url)
-        request.addfinalizer(clients.close)
-        return clients.connect()
-
-    return connect
 
 
 def stopped(broker, how, connection):

@@ -8,7 +8,7 @@ from typing import Any
 import pika
 import pytest
 from pika.exceptions import ChannelClosedByBroker, ConnectionClosedByBroker
-from support.pika_client import PERSISTENT, Clients, Inbox, let_stop
+from support.pika_client import PERSISTENT, Inbox, let_stop
 from support.waiting import WAIT_SECONDS
 
 STREAM = {"x-queue-type": "stream"}
@@ -215,18 +215,6 @@ def test_a_queue_without_a_log_cannot_be_replayed(connection, channel, name):
         read(connection, name, 1, "first")
     assert closed.value.reply_code == 406
     assert "keeps no log" in closed.value.reply_text
-
-
-@pytest.fixture
-def client_of(request):
-    """Opens a connection to a broker and closes it in the end."""
-
-    def connect(broker):
-        clients = Clients(broker.url)
-        request.addfinalizer(clients.close)
-        return clients.connect()
-
-    return connect
 
 
 @pytest.mark.parametrize("stop", ["restart", "crash"])

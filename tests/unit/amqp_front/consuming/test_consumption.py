@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pytest
 from support.queue_samples import Turns, records
+from unit.amqp_front.consuming.written_connection import Connection
 
 from routelog.amqp_front.consuming import consumption
 from routelog.amqp_front.consuming.channel_consumer import ChannelConsumer
@@ -16,7 +17,6 @@ from routelog.amqp_front.consuming.unacked import UnackedRun
 from routelog.amqp_front.wire.errors import NOT_ALLOWED, HardError
 from routelog.broker.node.delivery_samples import DeliverySamples
 from routelog.broker.node.direct_reply import DirectReplies
-from routelog.log_backend import Octets
 from routelog.vhosts import (
     CREDIT_UNLIMITED,
     UNCOUNTED,
@@ -27,28 +27,6 @@ from routelog.vhosts import (
     then,
     value_of,
 )
-
-
-class Connection:
-    """What a consumption needs of its connection."""
-
-    consumers = 0
-    stalled = outbox_full = False
-
-    def __init__(self) -> None:
-        self.written = b""
-
-    def write(self, frames: bytes | bytearray) -> None:
-        """See `ConsumingConnection`."""
-        self.written += frames
-
-    def write_parts(self, parts: Sequence[Octets]) -> None:
-        """See `ConsumingConnection`."""
-        self.written += b"".join(parts)
-
-    def fail(self, error: Exception) -> None:
-        """See `ConsumingConnection`."""
-        raise error
 
 
 class Channel:

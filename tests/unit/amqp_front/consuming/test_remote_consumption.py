@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -14,6 +14,7 @@ from pamqp import frame as pamqp_frame
 from pamqp.body import ContentBody
 from pamqp.header import ContentHeader
 from support.queue_samples import Node, numbered
+from unit.amqp_front.consuming.written_connection import Connection
 from unit.vhosts.sessions.queue_places import Place
 from unit.vhosts.sessions.session_pipe import PipedFront
 
@@ -22,37 +23,10 @@ from routelog.amqp_front.consuming.consumption import Consumption
 from routelog.amqp_front.wire.command import ACK, DISCARD, REQUEUE, SettleRun
 from routelog.broker.node.delivery_samples import DeliverySamples
 from routelog.broker.node.direct_reply import DirectReplies
-from routelog.log_backend import NotReplicated, Octets
+from routelog.log_backend import NotReplicated
 from routelog.vhosts import QueueProperties
 from routelog.vhosts.errors import SessionLost
 from routelog.vhosts.sessions.remote_definitions import RemoteDefinitions
-
-
-class Connection:
-    """A connection that keeps what is written.
-
-    Attributes:
-        stalled: the client does not read.
-    """
-
-    consumers = 0
-    outbox_full = False
-
-    def __init__(self) -> None:
-        self.written = b""
-        self.stalled = False
-
-    def write(self, frames: bytes | bytearray) -> None:
-        """See `ConsumingConnection`."""
-        self.written += frames
-
-    def write_parts(self, parts: Sequence[Octets]) -> None:
-        """See `ConsumingConnection`."""
-        self.written += b"".join(parts)
-
-    def fail(self, error: Exception) -> None:
-        """See `ConsumingConnection`."""
-        raise error
 
 
 class Channel:

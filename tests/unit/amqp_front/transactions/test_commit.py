@@ -10,22 +10,11 @@ from typing import Any
 import pytest
 from support.loop_services import scheduler_on
 from support.waiting import until
+from unit.amqp_front.publishing_channel import HastyClock
 
 from routelog.amqp_front.transactions.commit import Commit
 from routelog.amqp_front.wire.errors import INTERNAL_ERROR, HardError
 from routelog.log_backend import NOTHING, JournalFailed, Progress, Receipt, SystemClock
-from routelog.log_backend.loop.scheduler import SHARE_SECONDS, Lane
-
-
-class HastyClock(SystemClock):
-    """Every look at it takes longer than a turn."""
-
-    looks = 0
-
-    def monotonic(self) -> float:
-        """See `Clock`."""
-        self.looks += 1
-        return super().monotonic() + self.looks * 2 * SHARE_SECONDS[Lane.JOBS]
 
 
 class Settling:

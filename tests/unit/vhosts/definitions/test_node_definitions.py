@@ -1,11 +1,8 @@
 """A node that follows keeps its definitions up, change by change."""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
 import pytest
 from support.known_definitions import known_definitions
-from support.queue_samples import Node, running_node
+from support.queue_samples import Node
 
 from routelog.exchanges import Binding, Exchange
 from routelog.log_backend import Change, MetadataCorrupt
@@ -23,12 +20,6 @@ X = Exchange("x", "direct", durable=True)
 Q = QueueProperties("q", durable=True)
 BINDING = Binding("x", "q", "queue", "k", {"a": 1}, True)
 TOPOLOGY = [exchange_change("/", X), queue_change("/", Q, [7])]
-
-
-@pytest.fixture
-async def node(tmp_path: Path) -> AsyncIterator[Node]:
-    async with running_node(tmp_path) as running:
-        yield running
 
 
 def keys_bound(node: Node) -> list[str]:

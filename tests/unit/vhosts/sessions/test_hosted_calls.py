@@ -64,21 +64,6 @@ QUEUE: dict[str, Any] = {
 }
 
 
-@pytest.fixture
-def front(node: Node) -> HandFront:
-    return HandFront(node)
-
-
-@pytest.fixture
-async def queue(node: Node) -> Queue:
-    return await declared(node)
-
-
-@pytest.fixture
-def subject(front: HandFront, queue: Queue) -> int:
-    return front.bind(queue)
-
-
 # -- get
 
 

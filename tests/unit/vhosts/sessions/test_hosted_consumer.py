@@ -29,21 +29,6 @@ STREAM = {"x_queue_type": "stream"}
 
 
 @pytest.fixture
-def front(node: Node) -> HandFront:
-    return HandFront(node)
-
-
-@pytest.fixture
-async def queue(node: Node) -> Queue:
-    return await declared(node)
-
-
-@pytest.fixture
-def subject(front: HandFront, queue: Queue) -> int:
-    return front.bind(queue)
-
-
-@pytest.fixture
 async def stream(node: Node) -> Queue:
     return await declared(node, "log", **STREAM)
 

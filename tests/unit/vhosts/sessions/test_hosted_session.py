@@ -23,21 +23,6 @@ from routelog.vhosts.sessions.session_message import (
 )
 
 
-@pytest.fixture
-def front(node: Node) -> HandFront:
-    return HandFront(node)
-
-
-@pytest.fixture
-async def queue(node: Node) -> Queue:
-    return await declared(node)
-
-
-@pytest.fixture
-def subject(front: HandFront, queue: Queue) -> int:
-    return front.bind(queue)
-
-
 def ready(queue: Queue) -> list[str]:
     """The bodies that are ready, in order; they are taken."""
     taken: list[str] = []

@@ -1,10 +1,7 @@
 """What a store holds of a vhost is opened and closed as its definitions say."""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
 import pytest
-from support.queue_samples import Node, Taker, declare_queue, fill, running_node
+from support.queue_samples import Node, Taker, declare_queue, fill
 from support.waiting import until
 from unit.log_backend.open_store import flushed
 
@@ -12,12 +9,6 @@ from routelog.exchanges import Exchange
 from routelog.vhosts import QueueProperties
 from routelog.vhosts.partitions.priority_order import PriorityOrder
 from routelog.vhosts.stored.topology_record import NEXT_PARTITION_KEY, prefix
-
-
-@pytest.fixture
-async def node(tmp_path: Path) -> AsyncIterator[Node]:
-    async with running_node(tmp_path) as running:
-        yield running
 
 
 def test_a_queue_is_opened_on_the_partitions_of_its_numbers(node: Node) -> None:

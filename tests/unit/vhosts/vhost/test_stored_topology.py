@@ -1,11 +1,8 @@
 """Stored changes of a vhost are carried out one by one, each alone, and open nothing."""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
 import msgspec
 import pytest
-from support.queue_samples import Node, running_node
+from support.queue_samples import Node
 
 from routelog.exchanges import Binding, Exchange, QueueNotFound
 from routelog.log_backend import Change, MetadataCorrupt
@@ -25,12 +22,6 @@ V = "v w"
 X = Exchange("x/y", "topic", durable=True, auto_delete=True)
 Q = QueueProperties("q", durable=True, arguments={"x-retention": "1h"}, user="me")
 FIRST, SECOND = (Binding("x/y", "q", "queue", key, {"n": 1}, True) for key in ("a", "b"))
-
-
-@pytest.fixture
-async def node(tmp_path: Path) -> AsyncIterator[Node]:
-    async with running_node(tmp_path) as running:
-        yield running
 
 
 @pytest.fixture
