@@ -94,23 +94,6 @@ def test_everything_is_listed_and_a_connection_closed(world: BrokerProcess) -> N
         connection.process_data_events(5)
 
 
-def test_the_firehose_is_switched_on_and_off(world: BrokerProcess) -> None:
-    assert not traces(world)
-    succeed(world, "trace", "on")
-    assert traces(world)
-    succeed(world, "trace", "off", "--vhost", "/")
-    assert not traces(world)
-    for switch in ("on", "off"):
-        done = run(world.data_dir, "trace", switch, "--vhost", "ordres")
-        assert (done.exit_code, "no vhost 'ordres'" in done.stderr) == (1, True)
-    assert "ordres" not in succeed(world, "list", "vhosts")
-
-
-def traces(world: BrokerProcess) -> bool:
-    (row,) = map(json.loads, succeed(world, "list", "vhosts", "--json").splitlines())
-    return bool(row["tracing"])
-
-
 def wanted_of(kind: str) -> str:
     return {"consumers": "eater", "connections": "guest", "bindings": "k.#"}.get(kind, "/")
 
@@ -131,36 +114,6 @@ def test_a_queue_is_purged_and_deleted(world: BrokerProcess) -> None:
     assert (done.exit_code, "in use" in done.stderr) == (1, True)
     succeed(world, "queue", "delete", "doomed")
     assert "doomed" not in succeed(world, "list", "queues")
-    clients.close()
-
-
-def test_keys_of_a_topic_exchange_are_permitted(world: BrokerProcess) -> None:
-    succeed(world, "topic-permission", "set", "guest", "amq.topic", "^a", "^b")
-    listed = succeed(world, "topic-permission", "list")
-    assert re.search(r"/\s+guest\s+amq\.topic\s+\^a\s+\^b", listed)
-    succeed(world, "topic-permission", "set", "guest", "other", "", "")
-    succeed(world, "topic-permission", "clear", "guest", "other")
-    (row,) = map(json.loads, succeed(world, "topic-permission", "list", "--json").splitlines())
-    assert row["exchange"] == "amq.topic"
-    succeed(world, "topic-permission", "clear", "guest")
-    assert succeed(world, "topic-permission", "list", "--json") == ""
-
-
-def test_vhosts_and_users_are_limited(world: BrokerProcess) -> None:
-    succeed(world, "limit", "set", "max-queues", "0", "--vhost", "/")
-    succeed(world, "limit", "set", "max-channels", "5", "--user", "guest")
-    assert list(map(json.loads, succeed(world, "limit", "list", "--json").splitlines())) == [
-        {"vhost": "/", "value": {"max-queues": 0}},
-        {"user": "guest", "value": {"max-channels": 5}},
-    ]
-    clients = Clients(world.url)
-    with pytest.raises(pika.exceptions.ChannelClosedByBroker, match=r"queue limit"):
-        clients.channel().queue_declare("one_too_many")
-    succeed(world, "limit", "set", "max-queues", "-1", "--vhost", "/")
-    clients.channel().queue_declare("one_too_many", exclusive=True)
-    succeed(world, "limit", "clear", "max-queues", "--vhost", "/")
-    succeed(world, "limit", "clear", "max-channels", "--user", "guest")
-    assert succeed(world, "limit", "list", "--json") == ""
     clients.close()
 
 
@@ -196,31 +149,6 @@ def test_the_status_says_what_runs(world: BrokerProcess) -> None:
     assert re.search(r"alarms\s+none", said)
     (overview,) = map(json.loads, succeed(world, "status", "--json").splitlines())
     assert overview["nodes"][0]["running"] is True
-
-
-def test_policies_are_set_listed_and_cleared(world: BrokerProcess) -> None:
-    succeed(world, "policy", "set", "p", "^q", '{"max-age": "7D"}', "--apply-to", "streams")
-    succeed(world, "policy", "set", "o", "", '{"max-length": 5}', "--operator")
-    assert re.search(r'p\s+\^q\s+streams\s+\{"max-age":"7D"\}', succeed(world, "policy", "list"))
-    assert "max-length" in succeed(world, "policy", "list", "--operator")
-    succeed(world, "policy", "clear", "p")
-    succeed(world, "policy", "clear", "o", "--operator")
-    assert succeed(world, "policy", "list", "--json") == ""
-
-
-def test_definitions_go_out_and_come_in_again(world: BrokerProcess, tmp_path: Path) -> None:
-    ManagementDoor(world).do("PUT", "vhosts", "copy", body={})
-    succeed(world, "definitions", "import", str(RABBITMQ))
-    file = tmp_path / "definitions.json"
-    succeed(world, "definitions", "export", str(file))
-    document = json.loads(file.read_text())
-    assert {"q", "audit", "tmp.1"} <= {queue["name"] for queue in document["queues"]}
-    assert {"guest", "bob", "sam"} <= {user["name"] for user in document["users"]}
-    succeed(world, "definitions", "import", str(file))
-    piped = succeed(world, "definitions", "export", "-", "--vhost", "orders")
-    assert "users" not in json.loads(piped)
-    succeed(world, "definitions", "import", "-", "--vhost", "copy", given=piped)
-    assert "audit" in succeed(world, "list", "queues", "--vhost", "copy")
 
 
 @pytest.mark.parametrize(
