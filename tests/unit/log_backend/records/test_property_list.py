@@ -2,6 +2,7 @@
 
 import math
 import struct
+from collections.abc import Callable
 from datetime import UTC, datetime
 from decimal import Decimal
 
@@ -64,6 +65,7 @@ TABLES = [
     b"\x01aF\x00\x00\x00\x04\x01at\x01",
     b"\x01aA\x00\x00\x00\x03b\x05V",
     b"\x01aD\x02\x00\x00\x01\x3b",
+    b"\xff" + b"n" * 255 + b"V",
 ]
 
 
@@ -156,17 +158,30 @@ def test_an_unknown_letter_is_told_apart(letter: int) -> None:
             decode_table(data, 0, len(data))
 
 
-def test_the_depth_is_limited() -> None:
+@pytest.mark.parametrize("inner", [b"\x01nF", b"A"])
+@pytest.mark.parametrize("read", [table_fields, decode_table])
+def test_the_depth_is_limited(inner: bytes, read: Callable[[bytes, int, int], object]) -> None:
     def nested(depth: int) -> bytes:
         octets = b""
         for _ in range(depth - 2):
-            octets = b"\x01nF" + len(octets).to_bytes(4, "big") + octets
-        return b"\x01nF" + len(octets).to_bytes(4, "big") + octets
+            octets = inner + len(octets).to_bytes(4, "big") + octets
+        return b"\x01n" + inner[-1:] + len(octets).to_bytes(4, "big") + octets
 
-    assert table_fields(nested(DEPTH_MAX), 0, len(nested(DEPTH_MAX)))
+    assert read(nested(DEPTH_MAX), 0, len(nested(DEPTH_MAX)))
     for depth in (DEPTH_MAX + 1, 5_000):
         with pytest.raises(MalformedProperties, match="deep"):
-            table_fields(nested(depth), 0, len(nested(depth)))
+            read(nested(depth), 0, len(nested(depth)))
+
+
+@pytest.mark.parametrize("inner", [b"F\0\0\0\3\1at\1", b"A\0\0\0\2s\0\1", b"F\xff\xff\xff\xff"])
+def test_an_inner_table_or_array_is_filled_exactly(inner: bytes) -> None:
+    for read in (table_fields, decode_table):
+        with pytest.raises(MalformedProperties):
+            read(b"\1a" + inner, 0, len(inner) + 2)
+
+
+def test_of_fields_with_one_name_the_last_counts() -> None:
+    assert decode_table(b"\1ab\1\1ab\2", 0, 8) == {"a": 2}
 
 
 def test_a_table_may_have_a_limit_of_values() -> None:
