@@ -137,54 +137,12 @@ def test_what_follows_the_commit_waits_for_it(tx: RawClient, other: RawClient) -
     assert (ready(other, "first"), ready(other, "second")) == (COUNT + 1, COUNT)
 
 
-def test_a_queue_deleted_meanwhile_takes_nothing_from_the_others(
-    tx: RawClient, other: RawClient
-) -> None:
-    tx.send(commands.Tx.Commit(), 1)
-    other.call(commands.Queue.Delete(queue="second"), commands.Queue.DeleteOk)
-    tx.expect(commands.Tx.CommitOk, SECONDS)
-    assert ready(other, "first") == COUNT
-
-
-def test_a_queue_filled_meanwhile_refuses_all_of_it(tx: RawClient, other: RawClient) -> None:
-    arguments = {"x-max-length": COUNT, "x-overflow": "reject-publish"}
-    declare = commands.Queue.Declare(queue="small", durable=True, arguments=arguments)
-    other.call(declare, commands.Queue.DeclareOk)
-    other.call(
-        commands.Queue.Bind(queue="small", exchange="x", routing_key="*.some"),
-        commands.Queue.BindOk,
-    )
-    tx.send(commands.Tx.Commit(), 1)
-    other.send_bytes(message("small", b"first"))
-    assert ready(other, "small") == 1
-    close = tx.expect(commands.Channel.Close, SECONDS)
-    assert (close.reply_code, close.class_id, close.method_id) == (406, 90, 20)
-    assert [ready(other, queue) for queue in ("first", "second", "small")] == [0, 0, 1]
-
-
 def test_an_exchange_deleted_meanwhile_refuses_all_of_it(tx: RawClient, other: RawClient) -> None:
     tx.send(commands.Tx.Commit(), 1)
     other.call(commands.Exchange.Delete(exchange="x"), commands.Exchange.DeleteOk)
     close = tx.expect(commands.Channel.Close, SECONDS)
     assert (close.reply_code, close.class_id, close.method_id) == (404, 90, 20)
     assert (ready(other, "first"), ready(other, "second")) == (0, 0)
-
-
-def test_bindings_that_never_rest_do_not_keep_a_commit_from_its_end(
-    tx: RawClient, other: RawClient
-) -> None:
-    tx.send(commands.Tx.Commit(), 1)
-    end = time.monotonic() + SECONDS
-    tx.socket.setblocking(False)
-    for turn in range(1_000_000):
-        binding = {"queue": "first", "exchange": "amq.topic", "routing_key": f"{turn}"}
-        other.call(commands.Queue.Bind(**binding), commands.Queue.BindOk)
-        with contextlib.suppress(BlockingIOError):
-            tx.socket.recv(1, 2)  # MSG_PEEK
-            break
-        assert time.monotonic() < end
-    tx.expect(commands.Tx.CommitOk)
-    assert (ready(other, "first"), ready(other, "second")) == (COUNT, COUNT)
 
 
 def test_a_connection_that_is_cut_meanwhile_has_published_nothing_and_returns_what_it_held(
@@ -221,22 +179,6 @@ def test_a_consumer_of_the_channel_may_end_meanwhile(tx: RawClient, other: RawCl
     assert tx.expect(commands.Basic.Cancel).consumer_tag == "c"
     tx.expect(commands.Tx.CommitOk, SECONDS)
     assert (ready(other, "first"), ready(other, "second")) == (COUNT, COUNT)
-
-
-def test_what_nobody_gets_is_returned_before_the_commit_is_answered(
-    connect: Callable[[], RawClient],
-) -> None:
-    client = connect()
-    client.call(commands.Tx.Select(), commands.Tx.SelectOk)
-    count = 3_000
-    frames = (publish("", f"nobody.{key}", flags=1) + content(b"x") for key in range(count))
-    client.send_bytes(b"".join(frames))
-    client.send(commands.Tx.Commit(), 1)
-    for key in range(count):
-        returned = client.expect(commands.Basic.Return, SECONDS)
-        assert returned.routing_key == f"nobody.{key}"
-        client.receive_content()
-    client.expect(commands.Tx.CommitOk)
 
 
 @pytest.mark.parametrize("seconds", [0.05, 0.3, 0.6])
