@@ -337,17 +337,6 @@ async def test_who_follows_a_cancelled_consumer_gets_first_what_that_was_not_han
     assert cancelled.deliveries == []
 
 
-async def test_a_consumer_stands_aside_for_the_next_one(place: Place) -> None:
-    queue = await place.queue(single_active_consumer=True)
-    active, waiting = RemoteTaker(1), RemoteTaker(1)
-    await place.attach(queue, active)
-    await place.attach(queue, waiting)
-    await place.publish(queue, "a", "b")
-    assert await place.took(active) == ["a"]
-    queue.stand_aside(active)
-    assert await place.took(waiting) == ["b"]
-
-
 async def test_partitions_have_an_order_each(place: Place) -> None:
     queue, taker = await place.queue(partitions=4, partition_strategy="round-robin"), RemoteTaker()
     await place.attach(queue, taker)
@@ -399,27 +388,3 @@ async def test_a_deleted_queue_ends_its_consumers(place: Place) -> None:
     for delivery in taker.take():
         settle(delivery)
     await place.rest()
-
-
-async def test_recovered_messages_come_to_their_consumer_again(place: Place) -> None:
-    queue, taker, other = await place.queue(), RemoteTaker(3), RemoteTaker(1)
-    await place.publish(queue, *numbered(0, 3))
-    await place.attach(queue, taker)
-    await place.rest()
-    await place.attach(queue, other)
-    (delivery,) = taker.take()
-    end = delivery.offset + delivery.count
-    again = delivery.partition.redeliver(delivery.offset, end, 1 << 20, free_nothing)
-    assert again is not None
-    count, deliveries = again
-    assert count == 3
-    taker.unacked -= 3
-    for each in deliveries:
-        taker.deliver(each)
-    assert await place.took(taker) == numbered(0, 3)
-    assert all(each.redelivered for each in taker.deliveries)
-    assert await place.took(other) == []
-
-
-def free_nothing() -> None:
-    raise AssertionError("all is in memory")
