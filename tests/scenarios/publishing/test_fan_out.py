@@ -108,42 +108,6 @@ def test_a_client_who_leaves_at_once_has_published_to_all(broker: BrokerProcess)
         wait_until(lambda: all(ready(other, number) == 1 for number in range(0, COUNT, 10)))
 
 
-def test_queues_that_are_deleted_meanwhile_cost_no_confirm(broker: BrokerProcess) -> None:
-    with opened(broker) as client, opened(broker) as other:
-        client.call(commands.Confirm.Select(), commands.Confirm.SelectOk)
-        client.send_bytes(to_all(b"all"))
-        for number in range(0, COUNT, 50):
-            other.send(commands.Queue.Delete(queue=f"all.{number}", nowait=True), 1)
-        confirmed(client, 1)
-        assert {ready(other, number) for number in range(1, COUNT, 50)} == {1}
-
-
-def test_one_full_queue_of_them_refuses(broker: BrokerProcess) -> None:
-    with opened(broker) as client:
-        client.call(commands.Confirm.Select(), commands.Confirm.SelectOk)
-        limit = {"x-max-length": 1, "x-overflow": "reject-publish"}
-        client.declare("full", exclusive=True, arguments=limit)
-        client.call(
-            commands.Queue.Bind(queue="full", exchange="all", routing_key=""), commands.Queue.BindOk
-        )
-        client.send_bytes(to_all(b"0") + to_all(b"1", properties=TRANSIENT))
-        assert client.expect(commands.Basic.Ack, SECONDS).delivery_tag == 1
-        assert client.expect(commands.Basic.Nack, SECONDS).delivery_tag == 2
-        assert {ready(client, number) for number in SAMPLE} == {2}
-
-
-def test_an_alternate_exchange_leads_to_all_and_nothing_is_returned(broker: BrokerProcess) -> None:
-    with opened(broker) as client:
-        declare = commands.Exchange.Declare(
-            exchange="front", exchange_type="direct", arguments={"alternate-exchange": "all"}
-        )
-        client.call(declare, commands.Exchange.DeclareOk)
-        client.call(commands.Confirm.Select(), commands.Confirm.SelectOk)
-        client.send_bytes(to_all(b"0", "front"))
-        confirmed(client, 1)
-        assert {ready(client, number) for number in SAMPLE} == {1}
-
-
 def test_what_is_under_way_when_the_broker_stops_arrives_at_all(broker: BrokerProcess) -> None:
     with opened(broker) as client:
         client.send_bytes(to_all(b"all", properties=PERSISTENT) + to_all(b"all") * 20)
