@@ -38,17 +38,6 @@ def test_a_permission_where_there_is_no_vhost_or_user_is_a_bad_request(door, kin
         assert door.ask("GET", kind, "absent", "guest")[0] == 404
 
 
-def test_columns_choose_of_single_things_too(door, world) -> None:
-    clients = Clients(world.url)
-    clients.channel().queue_declare("one", durable=True, arguments={"x-max-length": 3})
-    clients.close()
-    query = "columns=name,arguments.x-max-length"
-    expected = {"name": "one", "arguments": {"x-max-length": 3}}
-    assert door.get("queues", "/", "one", query=query) == expected
-    assert door.get("exchanges", "/", "amq.topic", query="columns=type") == {"type": "topic"}
-    assert list(door.get("overview", query="columns=node")) == ["node"]
-
-
 @pytest.mark.parametrize("name", ["", "amq.default"])
 def test_the_default_exchange_is_an_empty_part_of_a_path_too(door, world, name) -> None:
     clients = Clients(world.url)
