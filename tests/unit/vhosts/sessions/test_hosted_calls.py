@@ -81,13 +81,6 @@ async def test_get_hands_out_one_message(front: HandFront, queue: Queue, subject
     assert (got["offset"], got["redelivered"], got["count"]) == (1, True, 1)
 
 
-async def test_get_of_an_empty_queue_is_nothing(
-    front: HandFront, queue: Queue, subject: int
-) -> None:
-    assert front.answer(front.call("get", False, subject=subject)) is None
-    assert queue.counters.get_empty == 1
-
-
 async def test_large_messages_are_got(front: HandFront, subject: int) -> None:
     front.publish(subject, b"x" * 1_000_000)
     got = front.answer(front.call("get", False, subject=subject))
@@ -174,12 +167,6 @@ async def test_a_get_that_nobody_waits_for_takes_nothing(
 # -- other calls of a queue
 
 
-async def test_counts(front: HandFront, queue: Queue, subject: int) -> None:
-    front.publish(subject, *numbered(0, 3))
-    front.consume(subject, prefetch=1)
-    assert front.answer(front.call("counts", subject=subject)) == [2, 1]
-
-
 async def test_who_declares_passively_uses_the_queue(node: Node, front: HandFront) -> None:
     queue = await declared(node, "e", x_expires=10_000)
     subject = front.bind(queue)
@@ -189,12 +176,6 @@ async def test_who_declares_passively_uses_the_queue(node: Node, front: HandFron
     assert not queue.deleted
     node.turns.pass_seconds(10)
     assert queue.deleted
-
-
-async def test_purge(front: HandFront, queue: Queue, subject: int) -> None:
-    front.publish(subject, *numbered(0, 3))
-    assert front.answer(front.call("purge", subject=subject)) == 3
-    assert queue.ready == 0
 
 
 async def test_a_call_of_number_0_is_not_answered(
