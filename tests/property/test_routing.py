@@ -399,36 +399,7 @@ def test_removing_queues_cascades_through_a_graph(
         assert {b for b in table.bindings() if b.source} == set(twin.bindings)
 
 
-# One exchange type at a time, with richer input.
-
-patterns = st.lists(st.sampled_from(["a", "b", "", "*", "#"]), max_size=6).map(".".join)
-topic_keys = st.lists(st.sampled_from(["a", "b", "c", "", "*", "#"]), max_size=7).map(".".join)
-
-
-@settings(max_examples=300, deadline=None)
-@given(
-    bound=st.lists(patterns, max_size=12, unique=True),
-    unbound=st.lists(patterns, max_size=6),
-    keys=st.lists(topic_keys, min_size=1, max_size=8),
-)
-def test_topic_patterns_match_like_regular_expressions(
-    bound: list[str], unbound: list[str], keys: list[str]
-) -> None:
-    table = RoutingTable()
-    for number, pattern in enumerate(bound):
-        table.add_queue(f"q{number}", durable=False)
-        table.bind(Binding("amq.topic", f"q{number}", "queue", pattern))
-    for number, pattern in enumerate(bound):
-        if pattern in unbound:
-            table.unbind(Binding("amq.topic", f"q{number}", "queue", pattern))
-    for key in keys:
-        expected = {
-            f"q{number}"
-            for number, pattern in enumerate(bound)
-            if pattern not in unbound and topic_twin(pattern, key)
-        }
-        assert set(table.route("amq.topic", key.encode())) == expected
-
+# Headers exchanges alone, with richer input.
 
 field_values = st.sampled_from([0, 1, 1.0, 2.5, True, False, None, "1", "x", ""])
 field_names = st.sampled_from(["a", "b", "c", "x-a", "x-b"])
