@@ -69,7 +69,7 @@ class _Level:
 
 
 class PriorityLevels:
-    """The ready messages of one partition by priority.
+    """The ready messages of one partition by priority; see `ReadyOrder` for what it is asked.
 
     Attributes:
         count: messages.
@@ -100,8 +100,8 @@ class PriorityLevels:
         self.count += end - first
         insort(self._unsorted.returned, ReadyRange(first, end, True))
 
-    def unsort(self, priority_max: int) -> None:
-        """Forget all priorities: there is another highest one."""
+    def change(self, priority_max: int) -> None:
+        """Forget all priorities: there is another highest one; 0: messages are in the order of the log."""
         levels = [*self._levels.values(), self._unsorted]
         self.priority_max, self._levels, self._unsorted = priority_max, {}, _Level()
         self._unsorted.fresh.extend(sorted(each for level in levels for each in level.fresh))
@@ -111,7 +111,7 @@ class PriorityLevels:
         """The first messages whose priority is not known."""
         return self._unsorted.head()
 
-    def sort(self, priority: int, end: int) -> None:
+    def place(self, priority: int, end: int) -> None:
         """The first messages whose priority was not known, up to `end`, have this one."""
         head = self._unsorted.head()
         if head is None:
@@ -135,7 +135,7 @@ class PriorityLevels:
         yield from self._levels.values()
         yield self._unsorted
 
-    def head(self) -> ReadyRange | None:
+    def next_range(self) -> ReadyRange | None:
         """The next messages, all of one priority."""
         for level in self._all():
             head = level.head()
@@ -148,10 +148,10 @@ class PriorityLevels:
         return any(level.has(offset) for level in self._all())
 
     def take_out(self, first: int, end: int) -> list[ReadyRange]:
-        """Remove all messages of [first, end): their ranges, in any order."""
+        """Remove all messages of [first, end): their ranges, in the order of the log."""
         taken = [each for level in self._all() for each in level.take_out(first, end)]
         self.count -= sum(each.end - each.first for each in taken)
-        return taken
+        return sorted(taken)
 
     def pass_head(self, end: int) -> None:
         """Remove the messages of the head up to `end`."""
@@ -162,7 +162,7 @@ class PriorityLevels:
                 level.pass_head(end)
                 return
 
-    def __iter__(self) -> Iterator[tuple[int, int]]:
+    def ranges(self) -> Iterator[tuple[int, int]]:
         """All ranges, in any order."""
         for level in self._all():
             for each in (*level.returned, *level.fresh):

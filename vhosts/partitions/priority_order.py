@@ -10,7 +10,7 @@ from itertools import groupby
 
 from routelog.log_backend import Lane, RecordBatch, Scheduler
 from routelog.vhosts.messages.property_list import priority
-from routelog.vhosts.partitions.priority_levels import PriorityLevels, ReadyRange
+from routelog.vhosts.partitions.priority_levels import PriorityLevels
 from routelog.vhosts.partitions.queue_partition import QueuePartition
 
 MESSAGES_MAX = 512  # scanned in a turn: 1 to 2 ms
@@ -46,50 +46,33 @@ class PriorityScanBudget:
         self.left = MESSAGES_MAX
 
 
-class PriorityOrder:
+class PriorityOrder(PriorityLevels):
     """Hands out the messages of a partition by priority; see `ReadyOrder`.
 
     Args:
         budget: shared by the partitions of its queue.
 
-    Invariant: all ready messages below the partition's `next_offset` are in the levels.
+    Invariant: it has all ready messages below the partition's `next_offset`.
 
     After a restart, all messages below the highest offset that was handed out are marked redelivered, also
     those of lower priority that were not handed out.
     """
 
-    __slots__ = ("_budget", "_levels", "_partition")
+    __slots__ = ("_budget", "_partition")
 
     def __init__(
         self, partition: QueuePartition, budget: PriorityScanBudget, priority_max: int
     ) -> None:
+        super().__init__(priority_max)
         self._partition = partition
         self._budget = budget
-        self._levels = PriorityLevels(priority_max)
         for first, end in partition.take_returned_ranges():
-            self._levels.put_back(first, end)
-
-    def change(self, priority_max: int) -> None:
-        """Hand out by priorities up to another highest one; 0: in the order of the log."""
-        self._levels.unsort(priority_max)
-
-    @property
-    def count(self) -> int:
-        """See `ReadyOrder`."""
-        return self._levels.count
+            self.put_back(first, end)
 
     @property
     def is_over(self) -> bool:
         """See `ReadyOrder`: there are no priorities any more, and the last messages put in order have gone."""
-        return not (self._levels.priority_max or self._levels.count)
-
-    def has(self, offset: int) -> bool:
-        """See `ReadyOrder`."""
-        return self._levels.has(offset)
-
-    def ranges(self) -> Iterator[tuple[int, int]]:
-        """See `ReadyOrder`."""
-        yield from self._levels
+        return not (self.priority_max or self.count)
 
     def sort(self) -> bool:
         """See `ReadyOrder`."""
@@ -113,39 +96,19 @@ class PriorityOrder:
         else:
             self._budget.call_soon(done)
 
-    def next_range(self) -> ReadyRange | None:
-        """See `ReadyOrder`."""
-        return self._levels.head()
-
-    def pass_head(self, end: int) -> None:
-        """See `ReadyOrder`."""
-        self._levels.pass_head(end)
-
-    def put_back(self, first: int, end: int) -> None:
-        """See `ReadyOrder`."""
-        self._levels.put_back(first, end)
-
-    def take_out(self, first: int, end: int) -> list[ReadyRange]:
-        """See `ReadyOrder`."""
-        return sorted(self._levels.take_out(first, end))
-
-    def clear(self) -> None:
-        """See `ReadyOrder`."""
-        self._levels.clear()
-
     def _next_to_scan(self) -> int:
-        came_back = self._levels.unsorted_head()
+        came_back = self.unsorted_head()
         return self._partition.skip_settled() if came_back is None else came_back.first
 
     def _has_unscanned(self) -> bool:
-        if not self._levels.priority_max:
+        if not self.priority_max:
             return False  # any order is that of the log
         log = self._partition.log
         return self._next_to_scan() < min(log.ready_end, log.blocked_from)
 
     def _scan(self, batch: RecordBatch, first: int, end: int) -> int:
         # Returns where the messages that are neither settled nor handed out end.
-        partition, known = self._partition, self._levels.unsorted_head()
+        partition, known = self._partition, self.unsorted_head()
         again = first < partition.delivered_before
         if known is not None:
             end = min(end, known.end)
@@ -154,15 +117,15 @@ class PriorityOrder:
             end = partition.waiting_until(first, end)
         for level, stop in _runs(batch, first, end):
             if known is not None:
-                self._levels.sort(level, stop)
+                self.place(level, stop)
             else:
-                self._levels.add(level, partition.next_offset, stop, redelivered=again)
+                self.add(level, partition.next_offset, stop, redelivered=again)
                 partition.next_offset = stop
         return end
 
     def _lose(self, first: int, end: int) -> None:
         # No batch holds these offsets.
-        known = self._levels.unsorted_head()
+        known = self.unsorted_head()
         self._partition.lose(
             first, min(end, self._partition.log.ready_end if known is None else known.end)
         )

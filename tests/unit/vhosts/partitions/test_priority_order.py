@@ -73,26 +73,26 @@ def test_neighbours_of_one_priority_are_one_range() -> None:
     levels = PriorityLevels(2)
     for offset, priority in enumerate((1, 1, 9, 2, 0)):
         levels.add(priority, offset, offset + 1, redelivered=False)
-    assert sorted(levels) == [(0, 2), (2, 4), (4, 5)]
-    assert levels.head() == ReadyRange(2, 4, False)
+    assert sorted(levels.ranges()) == [(0, 2), (2, 4), (4, 5)]
+    assert levels.next_range() == ReadyRange(2, 4, False)
     levels.pass_head(3)
     levels.put_back(7, 8)
-    assert levels.head() == ReadyRange(3, 4, False)
+    assert levels.next_range() == ReadyRange(3, 4, False)
     assert levels.count == 5
     levels.clear()
-    assert (levels.head(), levels.count, list(levels)) == (None, 0, [])
+    assert (levels.next_range(), levels.count, list(levels.ranges())) == (None, 0, [])
 
 
 def test_what_came_back_goes_to_its_place_when_its_priority_is_known() -> None:
     levels = PriorityLevels(2)
     levels.add(1, 4, 6, redelivered=False)
     levels.put_back(1, 4)
-    levels.sort(1, 2)
+    levels.place(1, 2)
     assert levels.unsorted_head() == ReadyRange(2, 4, True)
-    levels.sort(2, 4)
+    levels.place(2, 4)
     assert levels.unsorted_head() is None
     order = []
-    while (head := levels.head()) is not None:
+    while (head := levels.next_range()) is not None:
         order.append(head)
         levels.pass_head(head.end)
     assert order == [ReadyRange(2, 4, True), ReadyRange(1, 2, True), ReadyRange(4, 6, False)]
@@ -103,12 +103,12 @@ def test_forgotten_priorities_leave_the_order_of_the_log_and_who_was_redelivered
     levels.add(2, 3, 5, redelivered=False)
     levels.add(0, 0, 2, redelivered=False)
     levels.put_back(2, 3)
-    levels.unsort(0)
-    assert sorted(levels) == [(0, 2), (2, 3), (3, 5)]
-    assert levels.head() == ReadyRange(0, 2, False)
+    levels.change(0)
+    assert sorted(levels.ranges()) == [(0, 2), (2, 3), (3, 5)]
+    assert levels.next_range() == ReadyRange(0, 2, False)
     levels.pass_head(2)
-    assert levels.head() == ReadyRange(2, 3, True)
-    assert sorted(levels.take_out(0, 5)) == [(2, 3, True), (3, 5, False)]
+    assert levels.next_range() == ReadyRange(2, 3, True)
+    assert levels.take_out(0, 5) == [(2, 3, True), (3, 5, False)]
     assert levels.count == 0
 
 
