@@ -11,7 +11,6 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Protocol
 
 from routelog.log_backend.doors.clock import Clock, Moment
 from routelog.log_backend.doors.disk import Disk
@@ -19,7 +18,6 @@ from routelog.log_backend.partitions.partition_log import COMPACTED_SEGMENT_BYTE
 from routelog.log_backend.segments.compaction_pass import (
     CompactedSegment,
     CompactionEnd,
-    CompactionStep,
     CompactionTask,
 )
 from routelog.log_backend.segments.log_directory import (
@@ -38,22 +36,6 @@ log = logging.getLogger(__name__)
 
 GROWTH_MAX = 3  # of a segment: each run of tiny messages that stays gets a header of 64 bytes
 RETRY_SECONDS = 60.0  # until a pass that did not come to its end is tried again
-
-
-class CompactionWork(Protocol):
-    """One pass under way; see `CompactionProcess`."""
-
-    async def step(self) -> CompactionStep:
-        """Wait for the next step."""
-
-    def go_on(self) -> None:
-        """Take the next step."""
-
-    def stop(self) -> None:
-        """Have the work end soon, wherever it is: no step comes then."""
-
-    async def end(self) -> None:
-        """Wait for the end of the work, which takes no other step."""
 
 
 class _Outdated(Exception):
@@ -89,7 +71,7 @@ class LogCompactor:
         compress: Callable[[PartitionLog, Segment], Coroutine[None, None, None]],
     ) -> None:
         self.passes = self.failures = self.removed = 0
-        self.begin: Callable[[CompactionTask], Coroutine[None, None, CompactionWork]]
+        self.begin: Callable[[CompactionTask], Coroutine[None, None, CompactionProcess]]
         self.begin = CompactionProcess.start
         self._disk = disk
         self._clock = clock
@@ -103,7 +85,7 @@ class LogCompactor:
         self._logs: dict[PartitionLog, CompactionProgress] = {}
         self._waiting: dict[PartitionLog, None] = {}  # in order
         self._working = self._stopping = False
-        self._work: CompactionWork | None = None
+        self._work: CompactionProcess | None = None
         self._remove_scratch()
 
     def look(self, partition: PartitionLog) -> None:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from support.waiting import WAIT_SECONDS, until
 from unit.log_backend.log_records import records
@@ -49,26 +49,26 @@ class Stored(NamedTuple):
 
 
 class PassHere:
-    """A pass in a thread; see `CompactionWork`."""
+    """A pass in a thread; see `CompactionProcess`."""
 
     def __init__(self, disk: Disk, task: CompactionTask) -> None:
         self._steps: Iterator[CompactionStep] = compact(disk, task, "here")
 
     async def step(self) -> CompactionStep:
-        """See `CompactionWork`."""
+        """See `CompactionProcess`."""
         try:
             return await asyncio.to_thread(next, self._steps)
         except (OSError, SegmentDamaged) as error:
             raise CompactionFailed(str(error)) from None
 
     def go_on(self) -> None:
-        """See `CompactionWork`."""
+        """See `CompactionProcess`."""
 
     def stop(self) -> None:
-        """See `CompactionWork`."""
+        """See `CompactionProcess`."""
 
     async def end(self) -> None:
-        """See `CompactionWork`."""
+        """See `CompactionProcess`."""
 
 
 def compact_here(store: LogStore, disk: Disk) -> None:
@@ -76,7 +76,7 @@ def compact_here(store: LogStore, disk: Disk) -> None:
     store.compactor.begin = partial(_begin, disk)
 
 
-async def _begin(disk: Disk, task: CompactionTask) -> PassHere:
+async def _begin(disk: Disk, task: CompactionTask) -> Any:
     return PassHere(disk, task)
 
 
