@@ -27,7 +27,6 @@ from routelog.amqp_front.connections.handshake import (
 )
 from routelog.amqp_front.connections.publishing_hold import PublishingHold
 from routelog.amqp_front.connections.receive_buffer import ReceiveBuffer
-from routelog.amqp_front.connections.refusal_note import note_refusal
 from routelog.amqp_front.consuming.client_channel import RefusingChannel
 from routelog.amqp_front.node.services import PROTOCOL, Services
 from routelog.amqp_front.sockets.heartbeat import Heartbeat
@@ -42,6 +41,7 @@ from routelog.amqp_front.wire.errors import (
     UNEXPECTED_FRAME,
     AmqpError,
     HardError,
+    LoginRefused,
     SoftError,
     reply_text,
 )
@@ -486,7 +486,7 @@ class Connection(asyncio.BufferedProtocol):
     ) -> None:
         """Answer an error: close the channel, the connection, or just drop it."""
         answer = refusal(error) or broker_failure(error, self.name)
-        note_refusal(self, answer, class_id << 16 | method_id, channel)
+        self._note_refusal(answer, class_id << 16 | method_id, channel)
         if isinstance(answer, SoftError) and channel is not None:
             return channel.refuse(answer, class_id, method_id)
         untold = self.state is State.AUTHENTICATING and not self.told_refusals
@@ -494,6 +494,23 @@ class Connection(asyncio.BufferedProtocol):
             self.drop(str(answer))
         else:
             self._close(answer, class_id, method_id)
+
+    def _note_refusal(self, answer: AmqpError, index: int, channel: RefusingChannel | None) -> None:
+        # Say in the log that a channel, or the connection, ends with an error: a class and a method, or 0.
+        if isinstance(answer, LoginRefused):
+            return
+        method: Any = commands.INDEX_MAPPING.get(index)
+        number = channel.number if channel is not None and isinstance(answer, SoftError) else None
+        self.services.vhosts.events.note(
+            "connection.refused" if number is None else "channel.refused",
+            connection=self.name,
+            channel=number,
+            user=self.user,
+            vhost=self.vhost.name if self.admitted else None,
+            code=answer.code,
+            reason=answer.reason,
+            method=None if method is None else method.name,
+        )
 
     def _close(self, error: AmqpError, class_id: int, method_id: int) -> None:
         if self.state in (_CLOSING, _CLOSED):
