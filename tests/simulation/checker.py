@@ -10,8 +10,9 @@ from simulation.broker import Broker
 from simulation.clients import ENDED, Clients
 
 from routelog.log_backend import Mark, ShardBlock
-from routelog.mirror_cluster import Chain, ShardRecord
 from routelog.mirror_cluster.protocol.messages import Acknowledge, Fenced, Hello, Message
+from routelog.mirror_cluster.protocol.shard_record import ShardRecord
+from routelog.mirror_cluster.replica.chain import Chain
 
 if TYPE_CHECKING:
     from simulation.cluster import Cluster

@@ -24,8 +24,9 @@ from simulation.scheduler import Scheduler
 from simulation.timeline import told
 
 from routelog.log_backend.journal import journal
-from routelog.mirror_cluster import ReplicaSettings, ShardRecord
 from routelog.mirror_cluster.coordination.refused_record import most, refusing, serving
+from routelog.mirror_cluster.protocol.shard_record import ShardRecord
+from routelog.mirror_cluster.replica.settings import ReplicaSettings
 
 FAULT_SECONDS = 20.0
 HEAL_SECONDS = 30.0

@@ -11,12 +11,13 @@ from simulation.broker_mutations import BROKER_MUTATIONS
 from simulation.coordinator import Coordinator
 
 from routelog.log_backend import Mark
-from routelog.mirror_cluster import Chain, Member, ShardRecord
 from routelog.mirror_cluster.coordination.refused_record import Notes
 from routelog.mirror_cluster.protocol.messages import Hello
 from routelog.mirror_cluster.protocol.promise import Promise, Refusal
+from routelog.mirror_cluster.protocol.shard_record import Member, ShardRecord
 from routelog.mirror_cluster.replica import election, replica
 from routelog.mirror_cluster.replica.actions import Action, Exit, Send, Truncate
+from routelog.mirror_cluster.replica.chain import Chain
 from routelog.mirror_cluster.replica.events import Promised
 from routelog.mirror_cluster.replica.follower import Follower, FollowerState
 from routelog.mirror_cluster.replica.in_sync_set import InSyncSet

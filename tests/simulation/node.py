@@ -11,16 +11,17 @@ from simulation.broker import Broker
 from simulation.disk import Disk
 
 from routelog.log_backend import CopyFailed, DataCopy, Mark, ShardBlock
-from routelog.mirror_cluster import Identity, Lease, Member, Replica
 from routelog.mirror_cluster.node.cluster_node import replica_note
 from routelog.mirror_cluster.protocol.message_format import decode_message, encode_message
 from routelog.mirror_cluster.protocol.messages import Append, Message
 from routelog.mirror_cluster.protocol.promise import Promise
-from routelog.mirror_cluster.protocol.shard_record import ShardRecord
+from routelog.mirror_cluster.protocol.shard_record import Member, ShardRecord
 from routelog.mirror_cluster.replica import actions as act
 from routelog.mirror_cluster.replica import events as on
 from routelog.mirror_cluster.replica.chain import Chain
-from routelog.mirror_cluster.replica.lease import LeaseChanged, ProbeDisk, RenewLease
+from routelog.mirror_cluster.replica.lease import Lease, LeaseChanged, ProbeDisk, RenewLease
+from routelog.mirror_cluster.replica.replica import Replica
+from routelog.mirror_cluster.replica.shard_log import Identity
 
 if TYPE_CHECKING:
     from simulation.cluster import Cluster

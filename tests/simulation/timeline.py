@@ -4,7 +4,7 @@ from dataclasses import fields
 from typing import Any
 
 from routelog.log_backend import Mark, ShardBlock
-from routelog.mirror_cluster import ShardRecord
+from routelog.mirror_cluster.protocol.shard_record import ShardRecord
 
 SESSION_DIGITS = 4  # enough to tell sessions apart by eye
 

@@ -10,13 +10,8 @@ from support.waiting import until
 from unit.log_backend.open_store import fill_journal_file, open_store, unsettled
 
 from routelog.log_backend import Change, PartitionLog, SystemClock, SystemDisk
-from routelog.mirror_cluster import (
-    StandbyDoor,
-    StandbyLag,
-    StandbyNode,
-    StandbyOptions,
-    claim_epoch,
-)
+from routelog.mirror_cluster import StandbyDoor, StandbyNode, StandbyOptions, claim_epoch
+from routelog.mirror_cluster.standby.follow_sender import StandbyLag
 
 SECRET = b"a secret of this test"
 

@@ -23,9 +23,10 @@ from routelog.broker.process import node_sessions, node_store, process_share
 from routelog.broker.process.broker import BrokerAddress
 from routelog.broker.process.mirrored_broker import MirroredBroker
 from routelog.log_backend import FollowedDefinitions, LogStore, PartitionRecords
-from routelog.mirror_cluster import JournalStorage, LeadingNode
+from routelog.mirror_cluster import LeadingNode
 from routelog.mirror_cluster.node.copy_receiver import CopyReceiver
 from routelog.mirror_cluster.node.followed_store import FollowedStore
+from routelog.mirror_cluster.node.journal_storage import JournalStorage
 from routelog.mirror_cluster.replica import events as on
 from routelog.vhosts.people import password
 from routelog.vhosts.queues import queue_declaration

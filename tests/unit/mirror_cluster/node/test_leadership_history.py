@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from routelog.mirror_cluster import Member, ShardRecord
 from routelog.mirror_cluster.coordination.coordinator import NodeEntry
 from routelog.mirror_cluster.node.leadership_history import CHANGES_MAX, LeadershipHistory
+from routelog.mirror_cluster.protocol.shard_record import Member, ShardRecord
 
 FIRST = ShardRecord(
     0, "a", 1, 7, frozenset("abc"), ("a", "b", "c"), {"a": 1, "b": 1, "c": 1}, changed_at=50
