@@ -58,6 +58,14 @@ class _NodesOnly:
         return None
 
 
+class _OfNode:
+    # What is to become of one node, where a command began.
+
+    def __init__(self, begun: ClusterView, node: str) -> None:
+        self._begun = begun
+        self._node = node
+
+
 class TransferGoal(_NodesOnly):
     """Another node leads.
 
@@ -138,19 +146,22 @@ class DrainGoal(_NodesOnly):
         return entry.process in told and self._node not in view.commands
 
 
-class RepairGoal(_NodesOnly):
+class _DrainedFirst(_OfNode):
+    # What is to become of a node that the others do without from then on.
+
+    def __init__(self, begun: ClusterView, node: str, min_in_sync: int) -> None:
+        super().__init__(begun, node)
+        self._min_in_sync = min_in_sync
+        self._drain = DrainGoal(begun, node, min_in_sync)
+
+
+class RepairGoal(_DrainedFirst, _NodesOnly):
     """A node has given up what it had, which is damaged, and takes a copy of the leader's data.
 
     It is drained first: one change of the record decides which members do without it, so that several are not
     given up at once. Who refuses the record is in no set that counts. Who has given up its data has another
     incarnation.
     """
-
-    def __init__(self, begun: ClusterView, node: str, min_in_sync: int) -> None:
-        self._begun = begun
-        self._node = node
-        self._min_in_sync = min_in_sync
-        self._drain = DrainGoal(begun, node, min_in_sync)
 
     def refusal(self) -> str:
         """Why this cannot be had as things are; empty: it can."""
@@ -268,12 +279,8 @@ class InitGoal(_NodesOnly):
         return record.leader == self._node and is_led(record, view)
 
 
-class RecoverGoal(_NodesOnly):
+class RecoverGoal(_OfNode, _NodesOnly):
     """A node leads with what it has, as none of those that have everything comes back."""
-
-    def __init__(self, begun: ClusterView, node: str) -> None:
-        self._begun = begun
-        self._node = node
 
     def refusal(self) -> str:
         """Why this cannot be had as things are; empty: it can."""
@@ -302,12 +309,8 @@ class RecoverGoal(_NodesOnly):
         return record.leader == self._node and record.unclean > before.unclean
 
 
-class JoinGoal:
+class JoinGoal(_OfNode):
     """A node is to have a copy: it takes part, and is in sync when it has caught up."""
-
-    def __init__(self, begun: ClusterView, node: str) -> None:
-        self._begun = begun
-        self._node = node
 
     def refusal(self) -> str:
         """Why this cannot be had as things are; empty: it can."""
@@ -337,14 +340,8 @@ class JoinGoal:
         return record is not None and self._node in record.replicas
 
 
-class LeaveGoal:
+class LeaveGoal(_DrainedFirst):
     """A node, alive or not, has no copy any more, and takes no part: one that is alive is drained first."""
-
-    def __init__(self, begun: ClusterView, node: str, min_in_sync: int) -> None:
-        self._begun = begun
-        self._node = node
-        self._min_in_sync = min_in_sync
-        self._drain = DrainGoal(begun, node, min_in_sync)
 
     def refusal(self) -> str:
         """Why this cannot be had as things are; empty: it can."""
