@@ -485,36 +485,6 @@ def test_lists_have_pages_where_rabbitmq_has_them(door, path):
     assert isinstance(json.loads(answer), dict if is_paged or "username" in path else list)
 
 
-def test_lists_have_pages_columns_filters_and_orders(door, name):
-    for at in range(5):
-        door.do("PUT", "queues", "/", f"{name}-{at}", body={"arguments": {"x-max-length": 9 - at}})
-    query = f"name={name}&page=2&page_size=2&columns=name,arguments.x-max-length"
-    page = door.get("queues", query=query)
-    numbers = ("filtered_count", "item_count", "page", "page_count", "page_size")
-    assert [page[each] for each in numbers] == [5, 2, 2, 3, 2]
-    assert page["items"] == [
-        {"name": f"{name}-2", "arguments": {"x-max-length": 7}},
-        {"name": f"{name}-3", "arguments": {"x-max-length": 6}},
-    ]
-    query = f"page=1&name=^{name.upper()}-[34]$&use_regex=true&sort=arguments.x-max-length"
-    found = door.get("queues", query=query)["items"]
-    assert [each["name"] for each in found] == [f"{name}-4", f"{name}-3"]
-    query = f"page=1&name={name.upper()}&sort=name&sort_reverse=true&columns=name"
-    found = door.get("queues", "/", query=query)["items"]
-    assert [each["name"] for each in found] == [f"{name}-{at}" for at in (4, 3, 2, 1, 0)]
-    assert len(door.get("queues", query="name=nothing&page_size=0")) >= 5  # only pages are filtered
-    for query, error in (
-        ("page=9", "page_out_of_range"),
-        ("page=x", "bad_request"),
-        ("page=0", "invalid_pagination_parameters"),
-        ("page=1&page_size=501", "invalid_pagination_parameters"),
-        ("page=1&page_size=0", "invalid_pagination_parameters"),
-        ("page=1&name=(&use_regex=true", "bad_request"),
-    ):
-        status, answer = door.ask("GET", "queues", query=query)
-        assert (status, answer["error"]) == (400, error)
-
-
 def test_connections_channels_and_consumers_are_listed_and_closed(world, door, clients, name):
     connection = clients.connect(client_properties={"connection_name": name})
     channel = connection.channel()
@@ -603,18 +573,6 @@ def test_bodies_have_a_limit_however_they_come(door):
     assert door.raw("PUT", "/queues/%2F/large", b"[" * 100_000)[0] == 400
     for content in (b"\xff", b'{"arguments": {"x": "\xed\xa0\x80"}}', b'{"\\ud800": 1}'):
         assert door.raw("PUT", "/queues/%2F/large", content)[0] == 400
-
-
-def test_health_is_told(world, door):
-    for check in ("alarms", "local-alarms", "virtual-hosts", "node-is-quorum-critical"):
-        assert door.get("health", "checks", check)["status"] == "ok"
-    assert door.get("health", "checks", "port-listener", str(world.port))["port"] == world.port
-    assert door.ask("GET", "health", "checks", "port-listener", "1")[0] == 503
-    assert door.get("health", "checks", "protocol-listener", "amqp")["status"] == "ok"
-    assert door.ask("GET", "health", "checks", "protocol-listener", "mqtt")[0] == 503
-    assert door.get("aliveness-test", "/") == {"status": "ok"}
-    assert door.get("overview")["object_totals"]["exchanges"] >= 6
-    assert [node["running"] for node in door.get("nodes")] == [True]
 
 
 def test_a_node_tells_what_it_takes_and_how_much_there_is_as_rabbitmq_does(alone):
