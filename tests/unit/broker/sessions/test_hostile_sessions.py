@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import random
 import socket
@@ -13,9 +14,9 @@ from typing import Any
 
 import msgspec
 import pytest
-from support.queue_samples import Node, numbered, records, running_node
+from support.queue_samples import Node, Taker, numbered, records, running_node
 from support.waiting import until
-from unit.broker.sessions.hostile_messages import call, honest
+from unit.broker.sessions.hostile_messages import MESSAGES, call, honest
 from unit.broker.sessions.leading_nodes import LEASE_SECONDS
 from unit.vhosts.sessions.hand_front import consume_call, declared
 from unit.vhosts.sessions.session_pipe import RemoteTaker, ScriptedLeader, session_host
@@ -37,7 +38,7 @@ from routelog.vhosts.sessions.session_message import (
 )
 
 MIB = 1024 * 1024
-SEEDS = range(24)
+SEEDS, FRONT_SEEDS = range(24), range(96)
 Mangle = Callable[[list[bytearray], random.Random], bytes]
 
 
@@ -154,12 +155,19 @@ def read(front: socket.socket) -> bytes:
 
 
 @pytest.mark.parametrize("mangle", MANGLES)
-async def test_a_front_that_sends_anything_leaves_nothing(tmp_path: Path, mangle: Mangle) -> None:
+async def test_a_front_that_sends_anything_leaves_nothing(
+    tmp_path: Path, mangle: Mangle, caplog: pytest.LogCaptureFixture
+) -> None:
     async with hosting(tmp_path) as host:
-        queues = await declared(host.node, "plain"), await declared(host.node, "log")
+        queues = plain, log = (
+            await declared(host.node, "plain"),
+            await declared(host.node, "log", x_retention="1h"),
+        )
         for queue in queues:
-            queue.publish(records(*numbered(0, 12)), waited=False)
-        for seed in SEEDS:
+            queue.publish(records(*numbered(0, MESSAGES)), waited=False)
+        plain.add_consumer(beside := Taker(MESSAGES // 2))
+        host.node.turns.run()
+        for seed in FRONT_SEEDS:
             chance = random.Random(seed)
             front = await host.connect()
             messages = [bytearray(b"".join(pieces)) for pieces in honest(queues, chance)]
@@ -168,9 +176,12 @@ async def test_a_front_that_sends_anything_leaves_nothing(tmp_path: Path, mangle
                 await host.turn()
             front.close()
             await until(lambda: host.is_free)
-            for queue in queues:
-                assert (queue.unacked, queue.consumer_count) == (0, 0)
+            assert (plain.unacked, plain.consumers) == (MESSAGES // 2, [beside])
+            assert (log.unacked, log.consumer_count) == (0, 0)
+            assert all((each.unacked, each.consumers) == (0, []) for each in log.groups.values())
             assert not [each for each in host.node.vhost.queues if each not in ("plain", "log")]
+    ours = [each for each in caplog.records if each.levelno >= logging.ERROR]
+    assert not [each for each in ours if each.name.startswith("routelog.vhosts.sessions")]
 
 
 async def test_a_long_message_takes_memory_as_it_comes(tmp_path: Path) -> None:
