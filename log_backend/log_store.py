@@ -45,7 +45,6 @@ from routelog.log_backend.partitions.cursor import NO_CURSORS
 from routelog.log_backend.partitions.log_intake import LogIntake
 from routelog.log_backend.partitions.log_transaction import LogTransaction, together
 from routelog.log_backend.partitions.partition_log import PartitionLog, journal_changes
-from routelog.log_backend.partitions.partition_table import PartitionTable
 from routelog.log_backend.partitions.remote_reads import RemoteReads
 from routelog.log_backend.records.durability import Durability
 from routelog.log_backend.recovery import Recovery
@@ -212,7 +211,8 @@ class LogStore:
         )
         self._removal = PartitionRemoval(data, writer, self.metadata, clock, self._flusher.do)
         self.recovery = Recovery(disk, self.metadata, writer, self._removal.remove_directory)
-        self.partitions = PartitionTable()
+        # They come and go: who lets others work meanwhile walks over a copy.
+        self.partitions: dict[int, PartitionLog] = {}
         self.scrub = Scrub(
             self.partitions,
             self.reads.run,
@@ -291,7 +291,7 @@ class LogStore:
         """
         if self.follows:
             return 0
-        return self.recovery.replay(self.journal.recover(), dict(self.partitions))
+        return self.recovery.replay(self.journal.recover(), self.partitions)
 
     def start(self, leader_epoch: int) -> None:
         """Begin to accept appends.

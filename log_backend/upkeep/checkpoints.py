@@ -249,7 +249,7 @@ class Checkpoints:
         excess = self._shard.memory.excess
         if excess > 0:  # and a quarter more, not to do it again at once
             wanted = excess + self._shard.memory.tail_bytes_max // 4
-            await evict(self._shard.partitions.values(), wanted)
+            await evict([*self._shard.partitions.values()], wanted)
         self._shard.memory.look()
 
     # -- checkpoints

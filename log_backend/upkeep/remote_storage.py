@@ -322,7 +322,7 @@ class RemoteStorage:
         while self._deleted_folders:
             await self._in_thread(partial(self._bucket.remove_folder, self._deleted_folders[0]))
             self._deleted_folders.pop(0)
-        async for partition in in_turns(self._shard.partitions.values(), Lane.UPKEEP):
+        async for partition in in_turns([*self._shard.partitions.values()], Lane.UPKEEP):
             retention = partition.retention
             if not partition.closed and partition.durable and retention is not None:
                 if retention.is_remote:

@@ -76,7 +76,7 @@ class Scrub:
     async def _run(self) -> None:
         while True:
             began = self._clock.monotonic()
-            for partition in self._partitions.values():
+            for partition in [*self._partitions.values()]:
                 for segment in partition.segments[:-1]:
                     await self._read(partition, segment)
             self.rounds += 1
