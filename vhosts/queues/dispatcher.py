@@ -154,6 +154,8 @@ class Dispatcher:
         self._release_publishers()
         if self._ring is not None:
             self._ring.remove(gone)
+            if len(self.consumers) < 2:  # who follows a single active consumer stands in no ring
+                self._ring = None
 
     @cython.ccall
     def has_credit(self, consumer: Consumer) -> None:
@@ -241,7 +243,7 @@ class Dispatcher:
         came = self._look_at_ends()
         sent = handed = share = shares_left = 0
         # Counted once: looking at each of 256 partitions for each delivery would take long.
-        ready, order, ring = self._count_ready(), self._order(), self._ring
+        ready, order = self._count_ready(), self._order()
         while not self.deleted and ready > 0:
             if handed >= came and (sent > _TURN_BYTES_MAX or self._scheduler.is_over()):
                 self._go_on_later()
@@ -249,6 +251,7 @@ class Dispatcher:
             consumer, credit = self._next_with_credit()
             if consumer is None:
                 break
+            ring = self._ring
             if shares_left == 0:
                 # Even shares for one round, so that one fast consumer does not take it all.
                 shares_left = ring.size(consumer.priority) if ring is not None and ready > 1 else 1

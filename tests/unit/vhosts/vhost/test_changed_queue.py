@@ -281,6 +281,25 @@ async def test_one_consumer_is_active_from_the_change_on_and_all_of_them_again(n
     assert takers[0].bodies() + takers[2].bodies() == ["m2"]
 
 
+async def test_who_follows_the_active_consumer_of_a_changed_queue_is_given_messages(
+    node: Node,
+) -> None:
+    queue = await declared(node)
+    takers = [Taker(2) for _ in range(3)]
+    for taker in takers:
+        queue.add_consumer(taker)
+    node.turns.run()
+    await change(node, single_active_consumer=True)
+    queue.detach([takers[0]])
+    fill(queue, 4)
+    node.turns.run()
+    assert [len(taker.bodies()) for taker in takers] == [0, 2, 0]
+    queue.stand_aside(takers[1])
+    node.turns.run()
+    assert [queue.activity(each) for each in takers[1:]] == ["waiting", "single_active"]
+    assert [len(taker.bodies()) for taker in takers] == [0, 2, 2]
+
+
 async def test_an_exclusive_consumer_stays_alone_as_the_single_active_one(node: Node) -> None:
     queue = await declared(node)
     queue.add_consumer(Taker(exclusive=True))
