@@ -36,6 +36,7 @@ POSTED_MAX = 256  # messages of one turn: about 5 ms
 POSTED_BYTES_MAX = 1_048_576  # bodies of one turn; a larger message goes alone
 PRESSED_SECONDS = 0.1  # until publishers are checked again for back-pressure
 REFUSED_SECONDS = 5.0  # until a message that a full queue refused is tried again
+UNREADABLE_SECONDS = 5.0  # until messages whose read failed are read again
 TIMER_SECONDS_MAX = 60.0  # the clock may be set meanwhile
 
 log = logging.getLogger(__name__)
@@ -58,6 +59,7 @@ class DueDelivery:
         self._read_bytes = 0
         self._open_posts = 0  # groups of messages that are published and not yet durable
         self._refused_count = 0  # messages that a full queue refused, until they are tried again
+        self._unreadable_entries: list[ScheduledRecord] = []  # due, and read again soon
         self._timer: Timer | None = None
         self._timer_at = 0  # us since 1970
         self._looking = False
@@ -76,6 +78,7 @@ class DueDelivery:
         self._stopped = True
         self._next_entries.clear()
         self._unread_entries.clear()
+        self._unreadable_entries.clear()
         self._records.clear()
         if self._timer is not None:
             self._timer.cancel()
@@ -124,7 +127,8 @@ class DueDelivery:
 
     @property
     def _room(self) -> int:
-        return max(0, COMING_MAX - len(self._next_entries) - self._refused_count)
+        waiting = self._refused_count + len(self._unreadable_entries)
+        return max(0, COMING_MAX - len(self._next_entries) - waiting)
 
     # -- reading
 
@@ -236,12 +240,26 @@ class DueDelivery:
                 self._unread_entries.insert(0, entry)
             self._fetch()
             return True
-        if entry.offset >= part_log.blocked_from:
+        if entry.offset >= part_log.blocked_from and part_log.read_error is not None:
+            self._set_aside(entry)
+        elif entry.offset >= part_log.blocked_from:
             where = part_log.directory
             log.error("a held message is behind a damage: %s, offset %d", where, entry.offset)
         else:
             self._held_messages.settle([entry], Reason.LOST)
         return False
+
+    def _set_aside(self, entry: ScheduledRecord) -> None:
+        # The read failed without damage, so the disk may be well again: no consumer comes here to ask for it.
+        if not self._unreadable_entries:
+            self._rule_services.call_later(UNREADABLE_SECONDS, self._read_again)
+        self._unreadable_entries.append(entry)
+
+    def _read_again(self) -> None:
+        unreadable, self._unreadable_entries = self._unreadable_entries, []
+        for part in {entry.part for entry in unreadable}:
+            self._held_messages.logs[part].read_again()
+        self._bring_back(unreadable)
 
     def _is_due(self, entry: ScheduledRecord, record: StoredRecord) -> bool:
         # After a crash another message may have the offset of an entry: the entry is void then.
@@ -293,8 +311,11 @@ class DueDelivery:
 
     def _try_again(self, refused: Sequence[ScheduledRecord]) -> None:
         self._refused_count -= len(refused)
+        self._bring_back(refused)
+
+    def _bring_back(self, entries: Sequence[ScheduledRecord]) -> None:
         if not self._stopped:
-            self._next_entries += refused
+            self._next_entries += entries
             self._next_entries.sort()
             self.look_soon()
 

@@ -7,7 +7,7 @@ from routelog.vhosts.delays.held_messages import HeldMessages
 from routelog.vhosts.delays.message_delay import message_delay
 
 SCANNED_MAX = 128  # messages of one step: about 1 ms when all their headers differ
-RETRY_SECONDS = 60.0  # until a part behind damage is scanned again
+RETRY_SECONDS = 60.0  # until a part behind damage, or a failed read, is scanned again
 
 
 class HeldScan:
@@ -65,7 +65,11 @@ class HeldScan:
         if self._log.needs_load(self._at):
             self._log.load(self._at, self.run)
         else:
-            self._call_later(RETRY_SECONDS, self.run)
+            self._call_later(RETRY_SECONDS, self._read_again)
+
+    def _read_again(self) -> None:
+        self._log.read_again()
+        self.run()
 
     def _enter(self, batch: RecordBatch, first: int, end: int) -> int:
         settled = self._log.open_cursor().settled
