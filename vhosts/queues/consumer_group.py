@@ -61,10 +61,13 @@ class ConsumerGroup(Dispatcher):
         super()._dispatch()
         if not self.consumers:
             return
-        if self.ready <= 0:
-            for partition in self.partitions:
+        ready = 0
+        for partition in self.partitions:
+            own = partition.count_ready()
+            ready += own
+            if own <= 0:  # each for itself: others may have messages that nobody can read
                 partition.log.when_visible(self.on_ready)
-        elif self.wanted is not None and self.scheduler.is_over():
+        if ready > 0 and self.wanted is not None and self.scheduler.is_over():
             self._go_on_later()
 
     @property

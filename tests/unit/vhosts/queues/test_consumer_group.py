@@ -19,6 +19,7 @@ from support.queue_samples import (
 from unit.log_backend.open_store import flushed
 
 from routelog.log_backend import LogOptions, RecordBatch
+from routelog.log_backend.segments.damage import Damage
 from routelog.log_backend.segments.segment import Segment
 from routelog.vhosts import ConsumerGroup, GroupOptions, Queue, QueueProperties
 from routelog.vhosts.queues.consumer_group import GroupPartition
@@ -189,3 +190,27 @@ async def test_groups_far_behind_each_other_do_not_read_everything_again_and_aga
             async with asyncio.timeout(30):
                 await loads[-1]
     assert len(loads) <= 4 * (len(log.segments) + 1)
+
+
+async def test_what_becomes_visible_is_delivered_while_another_partition_stands(node: Node) -> None:
+    arguments = {"x-queue-type": "stream", "x-partitions": 2, "x-partition-strategy": "round-robin"}
+    properties = QueueProperties("q", durable=True, arguments=arguments)
+    queue, declared = declare_queue(node.vhost, properties, object())
+    group, made = node.vhost.hosted.groups.join(queue, GroupOptions("g"), "first", 0)
+    assert declared is not None
+    assert made is not None
+    await made
+    for body in numbered(0, 4):
+        queue.publish(records(body), waited=True)
+    await node.logs.journal.drain()
+    queue.partitions[0].log.quarantine(Damage("x.log", 0, "a flipped bit", 1, 2))
+    taker = Taker()
+    queue.join_group(group, taker)
+    node.turns.run()
+    assert taker.bodies() == ["m0", "m1", "m3"]
+    for body in numbered(4, 6):
+        queue.publish(records(body), waited=True)
+    node.turns.run()  # the group finds nothing visible
+    await node.logs.journal.drain()
+    node.turns.run()
+    assert taker.bodies() == ["m0", "m1", "m3", "m5"]
