@@ -20,7 +20,10 @@ from routelog.vhosts.messages.delivery import Delivery, ReturnReason, fitting
 
 @dataclass(frozen=True, slots=True)
 class StreamPosition:
-    """Where a reader begins: at an offset, but with no batch older than a time (us since 1970)."""
+    """Where a reader begins: at an offset, there with a batch of a time (us since 1970) or later.
+
+    All batches behind that one are read: a clock may be set back.
+    """
 
     offset: int
     not_before: int = 0
@@ -63,7 +66,8 @@ def when_located(log: PartitionLog, wanted: object, now: int) -> asyncio.Future[
 
 
 def _position_at(log: PartitionLog, time: int) -> StreamPosition:
-    return StreamPosition(min(log.offset_at(time), log.visible_end), time)
+    offset, end = log.offset_at(time), log.visible_end
+    return StreamPosition(offset, time) if offset < end else StreamPosition(end)
 
 
 class StreamReader:
@@ -228,6 +232,7 @@ class StreamReader:
                 begin = self.log.offset_at(self._not_before)  # by now it may be known where that is
                 self.next_offset = max(batch.end_offset, begin)
                 continue
+            self._not_before = 0
             first = max(self.next_offset, batch.base_offset)
             index, behind = first - batch.base_offset, batch.records.count
             if self._wanted is not None:
