@@ -95,7 +95,7 @@ class Expiry:
             self.look_soon()  # consumers come first
             return
         self._first_unoffered = {
-            each: at for each, at in self._first_unoffered.items() if each.log.is_open
+            each: each.log.ready_end for each in self._first_unoffered if each.log.is_open
         }
         self.stop()
         deadlines = [self._expire(partition) for partition in self._queue.partitions]

@@ -301,6 +301,32 @@ async def test_a_lease_can_be_changed_and_taken_back(node: Node) -> None:
     assert "q" not in node.vhost.queues
 
 
+async def test_a_message_before_one_that_moves_is_over_at_its_time(node: Node) -> None:
+    queue, done = declare_queue(node.vhost, QueueProperties("q", durable=True), None)
+    assert done is not None
+    await done
+    journal, intake = node.logs.journal, node.logs.intake
+    journal.hold()
+    queue.publish(timed(node, "before", own={"before": SECOND}, kept=True), waited=True)
+    intake.is_moving = True
+    queue.publish(timed(node, "moved", own={"moved": 0}, kept=True), waited=True)
+    intake.is_moving = False
+    node.turns.run()
+    ready = [queue.ready]
+    node.turns.clock.microseconds += 2_000_000
+    taker = Taker()
+    queue.add_consumer(taker)
+    node.turns.run()
+    ready.append(queue.ready)
+    taken = taker.bodies()
+    journal.let_go()
+    await journal.drain()
+    queue.transaction_ended(failed=False)
+    node.turns.run()
+    assert (ready, taken) == ([1, 0], [])
+    assert taker.bodies() == ["moved"]
+
+
 RULES: tuple[dict[str, object], ...] = (
     {},
     {"x_queue_type": "quorum"},
