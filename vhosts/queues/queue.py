@@ -655,7 +655,8 @@ class Queue(Dispatcher):
             if live:
                 self._scheduler.shorten(CATCH_UP_SECONDS)
         self._others_are_due = False
-        self._feed_in_turn(sent)
+        if self._readers:  # those at damage have left
+            self._feed_in_turn(sent)
         self._scheduler.deadline = deadline
 
     def _feed_in_turn(self, sent: int) -> None:

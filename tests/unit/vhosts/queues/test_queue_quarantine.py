@@ -19,7 +19,7 @@ from support.queue_samples import (
 )
 
 from routelog.log_backend.segments.damage import Damage
-from routelog.vhosts import GroupOptions, Queue, QueueProperties, QueueQuarantined
+from routelog.vhosts import GroupOptions, Queue, QueueProperties, QueueQuarantined, QueueStopped
 
 
 @pytest.fixture
@@ -118,6 +118,30 @@ async def test_a_reader_is_told_when_it_has_settled_what_lies_before(node: Node)
     for wanted in (6, "last", "next"):
         with pytest.raises(QueueQuarantined):
             queue.add_reader(Taker(), wanted, 0)
+
+
+async def test_the_queue_goes_on_when_its_last_reader_leaves_at_the_damage(node: Node) -> None:
+    arguments = {"x-retention": "1h", "x-durability": "memory"}
+    properties = QueueProperties("s", durable=True, arguments=arguments)
+    kept = declare_queue(node.vhost, properties, object())[0]
+
+    class Leaving(Taker):
+        def queue_stopped(self, error: QueueStopped) -> None:
+            super().queue_stopped(error)
+            kept.detach((self,))
+
+    reader, consumer = Leaving(), Taker()
+    fill(kept, 4, 1)
+    kept.add_reader(reader, "first", 0)
+    node.turns.run()
+    assert reader.bodies() == numbered(0, 4)  # it keeps up
+    reader.settle_all()
+    kept.partitions[0].log.quarantine(Damage("x.log", 0, "a test", 2, 4))
+    kept.add_consumer(consumer)
+    kept.publish(records("m4"), waited=False)
+    node.turns.run()
+    assert len(reader.stopped) == 1
+    assert consumer.bodies() == numbered(0, 2)
 
 
 async def test_a_group_stops_at_the_damage_as_a_queue_does(node: Node) -> None:
