@@ -103,8 +103,8 @@ class DeadLetters:
         self._wake()
 
     def refuse(self, records: Records) -> None:
-        """Make dead letters of messages that the full queue refused."""
-        if self.address is not None:
+        """Make dead letters of messages that the full queue refused; not of those that are too many to wait."""
+        if self.address is not None and self._rule_services.keep_refused(records.batch_bytes):
             self._refused_records.append((records, 0))
             self._wake()
 
@@ -165,6 +165,8 @@ class DeadLetters:
         count = fitting(records, first, min(records.count - first, LETTERS_MAX), LETTERS_BYTES_MAX)
         if first + count < records.count:
             self._refused_records.appendleft((records, first + count))
+        else:
+            self._rule_services.let_go_refused(records.batch_bytes)
         address = self.address
         if address is not None:
             death = self._death(DeathReason.MAXLEN, address)
@@ -175,7 +177,9 @@ class DeadLetters:
 
     def _refused_sent(self, posted: Posted | None) -> None:
         if posted is None:
-            self._refused_records.clear()  # no publisher was promised that these are kept
+            # No publisher was promised that these are kept.
+            left, self._refused_records = self._refused_records, deque()
+            self._rule_services.let_go_refused(sum(records.batch_bytes for records, _ in left))
         self._arrived()
 
     def _advance(self, leaving: _Departure, first: int) -> None:

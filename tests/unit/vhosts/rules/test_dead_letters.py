@@ -20,9 +20,9 @@ from support.queue_samples import (
 )
 
 from routelog.log_backend import CLIENT_SECONDS, Reason, SystemClock
-from routelog.vhosts import Queue, QueueNotEmpty, QueueProperties
+from routelog.vhosts import PublishRefused, Queue, QueueNotEmpty, QueueProperties
 from routelog.vhosts.publishing.internal_publish import OutgoingMessage
-from routelog.vhosts.rules import death
+from routelog.vhosts.rules import death, rule_services
 from routelog.vhosts.rules.dead_letters import (
     LETTERS_MAX,
     PRESSED_SECONDS,
@@ -264,6 +264,32 @@ async def test_at_most_once_makes_one_letter_of_a_letter_that_is_refused(node: N
     node.turns.pass_seconds(3 * RETRY_SECONDS)
     assert content(second) == ["m0"]
     assert source.partitions[0].cursor.low_water == 1
+
+
+@pytest.mark.parametrize("outcome", ["sent", "failed"])
+async def test_only_so_many_refused_messages_wait_to_be_letters(
+    node: Node, monkeypatch: pytest.MonkeyPatch, outcome: str
+) -> None:
+    morgue, second = await full_queue(node)
+    memory = node.logs.memory
+    before, size = memory.held_bytes, records("m0").batch_bytes
+    monkeypatch.setattr(rule_services, "REFUSED_BYTES_MAX", 3 * size)
+    node.logs.pressures.reasons = frozenset({"disk"})
+    for body in numbered(0, 5):
+        with pytest.raises(PublishRefused):
+            morgue.publish(records(body), waited=False)
+    node.turns.run()
+    assert memory.held_bytes - before == 3 * size
+    node.logs.pressures.reasons = frozenset()
+    if outcome == "failed":
+        letters = node.vhost.hosted._rule_services.letters
+        monkeypatch.setattr(letters, "send", lambda *arguments: arguments[-1](None))
+    node.turns.pass_seconds(PRESSED_SECONDS)
+    assert memory.held_bytes == before
+    assert content(second) == (numbered(0, 3) if outcome == "sent" else [])
+    with pytest.raises(PublishRefused):  # larger than the limit, and alone
+        morgue.publish(records("large", bytes(5 * size)), waited=False)
+    assert memory.held_bytes > before + 3 * size
 
 
 async def test_at_most_once_drops_what_no_queue_takes(node: Node) -> None:
