@@ -33,8 +33,8 @@ def stream_position(log: PartitionLog, wanted: object, now: int) -> StreamPositi
     """The position that an `x-stream-offset` means in a log at this moment.
 
     Args:
-        wanted: "first", "last", "next", an offset, -n for the last n records, a timestamp, or an interval such
-            as "1h".
+        wanted: "first", "last", "next", an offset (above the end: the end), -n for the last n records, a
+            timestamp, or an interval such as "1h".
         now: microseconds since 1970.
 
     Raises:
@@ -43,6 +43,9 @@ def stream_position(log: PartitionLog, wanted: object, now: int) -> StreamPositi
     if isinstance(wanted, datetime):
         return _position_at(log, int(wanted.timestamp() * 1_000_000))
     if isinstance(wanted, int) and not isinstance(wanted, bool):
+        if wanted > log.next_offset:  # of an earlier log, or the log has lost its newest records
+            return StreamPosition(log.visible_end)
+        # May be above what is visible: a reader may have seen that before a change of leader.
         offset = wanted if wanted >= 0 else log.visible_end + wanted
         return StreamPosition(max(log.lowest_offset, offset))
     if wanted == "first":

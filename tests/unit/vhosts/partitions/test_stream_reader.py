@@ -69,7 +69,9 @@ def read(queue: Queue, offset: object = "first", prefetch: int | None = None) ->
         ("last", StreamPosition(10)),
         ("next", StreamPosition(15)),
         (3, StreamPosition(3)),
-        (99, StreamPosition(99)),
+        (15, StreamPosition(15)),
+        (99, StreamPosition(15)),
+        (2**63 - 1, StreamPosition(15)),
         (-1, StreamPosition(14)),
         (-15, StreamPosition(0)),
         (-99, StreamPosition(0)),
@@ -131,6 +133,17 @@ def test_no_batch_older_than_the_time_asked_for_is_read(node: Node, stream: Queu
     taker = read(stream, datetime.fromtimestamp(1, UTC))
     node.turns.run()
     assert taker.deliveries == []
+
+
+def test_a_reader_whose_offset_is_above_the_end_gets_what_comes_next(
+    node: Node, stream: Queue
+) -> None:
+    fill(stream, 3)
+    taker = read(stream, 1_000_000)
+    node.turns.run()
+    fill(stream, 2)
+    node.turns.run()
+    assert taker.bodies() == numbered(0, 2)
 
 
 def test_behind_the_end_of_the_log_a_time_begins_with_what_comes_next(
@@ -292,6 +305,8 @@ async def test_a_reader_gets_what_is_durable_as_soon_as_it_is(node: Node) -> Non
     early, late = read(stream, "first"), read(stream, "next")
     assert stream_position(log, "next", 0) == StreamPosition(2)
     assert stream_position(log, "last", 0) == StreamPosition(1)
+    assert stream_position(log, 3, 0) == StreamPosition(3)  # another leader may have shown offset 2
+    assert stream_position(log, 5, 0) == StreamPosition(2)
     assert stream_position(log, datetime.fromtimestamp(5, UTC), 0) == StreamPosition(2)
     node.turns.run()
     assert (early.bodies(), late.bodies(), stream.ready) == (numbered(0, 2), [], 2)
