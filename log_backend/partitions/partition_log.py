@@ -418,6 +418,8 @@ class PartitionLog(QuarantinedLog):
 
     def needs_load(self, offset: int) -> bool:
         """Whether the record at an offset is on disk, or in remote storage, only, and not blocked by damage."""
+        if self.closed:
+            return False
         offset, batch = self._look_up(offset)
         if batch is not None or self.is_blocked(offset):
             return False
@@ -437,8 +439,8 @@ class PartitionLog(QuarantinedLog):
     def load(self, offset: int, done: Callable[[], None]) -> None:
         """Read the records at an offset into memory, and call `done` when a load has ended.
 
-        One load from the disk runs at a time. `done` may be called after a load of other records: the caller
-        then reads again, and loads again if needed.
+        One load from the disk runs at a time. `done` may be called after a load of other records, or when the
+        log is closed: the caller then reads again, and loads again if needed.
         """
         offset, _ = self._look_up(offset)
         if self.closed or self.is_blocked(offset):
@@ -459,10 +461,12 @@ class PartitionLog(QuarantinedLog):
         self, segment: Segment, offset: int, future: "asyncio.Future[list[RecordBatch]]"
     ) -> None:
         awaiting, self._awaiting_load = self._awaiting_load, ()
-        if self.closed or future.cancelled():
-            return
+        if future.cancelled():
+            return  # the broker stops
         error = future.exception()
-        if error is not None and segment not in self.segments:
+        if self.closed:
+            pass  # `done` finds out
+        elif error is not None and segment not in self.segments:
             pass  # retention removed it meanwhile, or compaction put another in its place: `done` reads again
         elif isinstance(error, SegmentDamaged):
             self.quarantine_segment(segment, error, offset)

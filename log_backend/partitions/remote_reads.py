@@ -168,9 +168,10 @@ class RemoteReads:
         return found
 
     def forget(self, partition: RemotelyRead) -> None:
-        """Forget a partition that is closed; nobody is told."""
+        """Forget a partition that is closed; who waits is told in a later turn of the event loop."""
         for read in self._reads.pop(partition.number, ()):
             assert read.task is not None
+            read.task.add_done_callback(partial(_tell, read))
             read.task.cancel()
         if not self._any_failing():
             self._error = ""
@@ -181,8 +182,7 @@ class RemoteReads:
     def load(self, partition: RemotelyRead, offset: int, done: Callable[[], None]) -> None:
         """Read the records at an offset into memory, or what is needed to find them, and call `done`.
 
-        The caller then looks again, and loads again if needed. When the partition is closed, `done` is not
-        called.
+        The caller then looks again, and loads again if needed; so when the partition is closed.
         """
         read = self._under_way(partition, offset) or self._begin(partition, offset)
         read.waiting[done] = None
@@ -273,8 +273,7 @@ class RemoteReads:
         if self._error and not self._any_failing():
             log.info("remote storage answers its readers again")
             self._error = ""
-        for done in read.waiting:
-            done()
+        _tell(read)
 
     def _any_failing(self) -> bool:
         return any(each.is_failing for each in chain.from_iterable(self._reads.values()))
@@ -377,6 +376,11 @@ class RemoteReads:
 
     def _in_thread(self, work: Callable[[], Result]) -> asyncio.Future[Result]:
         return self._loop.run_in_executor(self._executor, work)
+
+
+def _tell(read: _Read, task: asyncio.Task[None] | None = None) -> None:
+    for done in read.waiting:
+        done()
 
 
 def _bytes_of(index: Segment) -> int:

@@ -25,7 +25,8 @@ async def unsettled_records(partition: PartitionLog, cursor: Cursor) -> AsyncIte
     while offset < partition.next_offset:
         batch = await _batch(partition, offset)
         if batch is None:
-            log.error("%s: cannot be read from offset %d on", partition.directory, offset)
+            if not partition.closed:
+                log.error("%s: cannot be read from offset %d on", partition.directory, offset)
             return
         offset = max(offset, batch.base_offset)
         while (offset := settled.unsettled_from(offset)) < batch.end_offset:

@@ -267,15 +267,10 @@ def message_state(partition: QueuePartition, offset: int) -> MessageState:
 
 async def _read(log: PartitionLog, offset: int) -> RecordBatch | None:
     batch = log.read(offset)
-    while (
-        batch is None
-        and not log.closed
-        and log.needs_load(offset)
-        and not log.waits_for_remote(offset)
-    ):
+    while batch is None and log.needs_load(offset) and not log.waits_for_remote(offset):
         loaded = asyncio.Event()
         log.load(offset, loaded.set)
-        with suppress(TimeoutError):  # a log that is closed meanwhile says nothing
+        with suppress(TimeoutError):  # remote storage may not answer any more
             async with asyncio.timeout(LOOK_SECONDS):
                 await loaded.wait()
         batch = log.read(offset)

@@ -65,6 +65,18 @@ async def test_it_is_tried_so_often_and_then_told(
     await store.aclose()
 
 
+async def test_who_waits_for_a_read_is_told_when_the_log_is_closed(data: Path) -> None:
+    disk = WatchedDisk()
+    store, partition = await on_disk(data, disk)
+    loading = asyncio.ensure_future(load(partition))
+    await asyncio.sleep(0)
+    store.close_partitions(partition)
+    await loading
+    assert partition.read(0) is None
+    assert not partition.needs_load(0)
+    await store.aclose()
+
+
 async def test_what_the_disk_did_not_give_is_read_when_somebody_asks_again(
     data: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

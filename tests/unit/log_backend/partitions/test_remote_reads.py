@@ -557,17 +557,20 @@ async def test_indexes_have_a_limit_of_memory(
     assert len(reads._indexes) == 2
 
 
-async def test_a_closed_log_asks_for_nothing_more(world: World) -> None:
+async def test_a_closed_log_asks_for_nothing_more_and_says_so(world: World) -> None:
     await remote_only(world)
     bucket = world.bucket
     assert isinstance(bucket, FickleBucket)
     bucket.is_away = True
-    called: list[int] = []
-    world.log.load(0, lambda: called.append(1))
+    told = asyncio.Event()
+    world.log.load(0, told.set)
     await until(lambda: world.store.remote_reads.failure)
     world.store.close_partitions(world.log)
     assert world.store.remote_reads.failure == ""
-    assert called == []
+    assert not told.is_set()  # not within the change that closes it
+    async with asyncio.timeout(30):
+        await told.wait()
+    assert not world.log.needs_load(0)
 
 
 async def test_a_reader_before_a_gap_is_told_of_the_damage_behind_it(world: World) -> None:

@@ -128,6 +128,19 @@ def test_what_is_given_back_is_not_read_again(node: Node, stream: Queue) -> None
     assert taker.deliveries == []
 
 
+async def test_what_a_deleted_stream_had_is_not_delivered_again(node: Node, stream: Queue) -> None:
+    stream.publish(records("m0"), waited=False)
+    await flushed(node.logs)
+    taker = read(stream)
+    node.turns.run()
+    (delivery,) = taker.take()
+    stream.partitions[0].log.evict(1 << 30)
+    node.vhost.delete_queue(stream)
+    told: list[int] = []
+    again = delivery.partition.redeliver(0, 1, 1 << 20, lambda: told.append(1))
+    assert (again, told) == ((1, ()), [])
+
+
 def test_no_batch_older_than_the_time_asked_for_is_read(node: Node, stream: Queue) -> None:
     fill(stream, 3)  # received at time 0, by their batches
     taker = read(stream, datetime.fromtimestamp(1, UTC))
