@@ -35,9 +35,8 @@ async def unsettled_records(partition: PartitionLog, cursor: Cursor) -> AsyncIte
 
 
 async def _batch(partition: PartitionLog, offset: int) -> RecordBatch | None:
-    if (batch := partition.read(offset)) is None and partition.needs_load(offset):
+    while (batch := partition.read(offset)) is None and partition.needs_load(offset):
         loaded = asyncio.Event()
-        partition.load(offset, loaded.set)
+        partition.load(offset, loaded.set)  # may end with records that somebody else asked for
         await loaded.wait()
-        batch = partition.read(offset)
     return batch
