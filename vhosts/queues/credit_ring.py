@@ -45,6 +45,11 @@ class CreditRing:
                 kept = [consumer for consumer in ring if consumer not in gone]
                 ring.clear()
                 ring.extend(kept)
+        # Clients may use the time as their priority.
+        for priority in {consumer.priority for consumer in gone}:
+            if priority in self._rings and not self._rings[priority]:
+                del self._rings[priority]
+                self._priorities.remove(-priority)
 
     @cython.ccall
     @cython.locals(credit=cython.longlong)
@@ -64,7 +69,7 @@ class CreditRing:
     @cython.ccall
     def spend(self, consumer: Consumer) -> None:
         """The consumer that was `next` has used all its credit."""
-        ring = self._rings[consumer.priority]
+        ring = self._rings.get(consumer.priority)
         if ring and ring[-1] is consumer:  # it may have left meanwhile
             self._spent[ring.pop()] = None
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 from support.queue_samples import Taker
 
 from routelog.vhosts.queues.credit_ring import CreditRing
@@ -81,3 +83,22 @@ def test_who_has_left_gets_no_turn_and_does_not_come_back() -> None:
     ring.have_credit()
     first.prefetch = 1
     assert following(ring, 2) == [third, third]
+
+
+def test_priorities_that_nobody_has_any_more_are_forgotten() -> None:
+    stays, other = Taker(1), Taker(1, priority=-1)
+    ring = ring_of(stays, other)
+    tracemalloc.start()
+    try:
+        for priority in range(1, 1_001):
+            comes = Taker(priority % 2, priority=priority)
+            ring.add(comes)
+            assert ring.next()[0] is (comes if comes.prefetch else stays)
+            ring.remove([comes])
+            ring.spend(comes)
+        grown, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert grown < 100_000  # bytes; an empty ring takes some 700
+    stays.unacked = 1
+    assert ring.next()[0] is other
