@@ -1,9 +1,10 @@
 """Sends a node's journal to its standbys, as it grows.
 
-The messages are those between replicas, with shard, epoch and session 0::
+The messages are those between replicas, with shard, session and, but for the first answer, epoch 0::
 
     standby                        node
        │ ── Hello ──────────────────► │   the end of my journal
+       │ ◄─────────────────── Append ─│   position and epoch of my last block
        │ ◄───────────────── CopyFrom ─│   not a place of mine: take a copy    (and the connection ends)
        │ ◄─────────────────── Append ─│   blocks behind it; without blocks a heartbeat
        │ ── Acknowledge ────────────► │   applied up to here
@@ -143,7 +144,9 @@ class FollowSender:
     async def _serve(self, standby: _Standby, stream: Stream) -> None:
         reader, writer = stream
         try:
-            if not await self._has_its_end(standby, reader):
+            has_its_end = await self._has_its_end(standby, reader)
+            await self._tell_newest(writer)
+            if not has_its_end:
                 await _send_to_copy(standby, writer)
                 return
             log.info("standby %s follows from position %d on", standby.name, standby.applied)
@@ -176,12 +179,21 @@ class FollowSender:
             raise BadMessage("it did not say where its journal ends")
         end = hello.epoch_ends[-1]
         if end.position > self._journal.committed:
+            text = "standby %s has position %d, and this node only %d: has it lost its data?"
+            log.error(text, standby.name, end.position, self._journal.committed)
             return False
         mark = self._journal.mark(end.position)
         if mark is None or mark.checksum != end.checksum:  # which stands for everything before it
             return False
         standby.applied = end.position
         return True
+
+    async def _tell_newest(self, writer: asyncio.StreamWriter) -> None:
+        committed = self._journal.committed
+        mark = self._journal.mark(committed)
+        epoch = mark.epoch if mark is not None else 0
+        now = self._clock.monotonic()
+        await send_message(writer, Append(SHARD, epoch, 0, committed, committed, now, ()))
 
     async def _hear(self, standby: _Standby, reader: asyncio.StreamReader) -> None:
         while True:

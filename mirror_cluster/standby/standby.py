@@ -56,6 +56,10 @@ class NoStandby(Exception):
     """A data directory is no standby's."""
 
 
+class NodeLacksData(Exception):
+    """The node has less than its standby: another disk, or an older backup."""
+
+
 def mark_standby(data: Path, disk: Disk, *, copies_first: bool) -> None:
     """Say durably that a directory is a standby's, and whether a copy has to come first; its lock is held."""
     content = _COPY_FIRST if copies_first else b"routelog promote\n"
@@ -179,7 +183,7 @@ class StandbyNode:
     async def _run(self) -> None:
         pause = PAUSE_SECONDS_MIN
         while True:
-            heard = self._heard_committed
+            position = self._journal.end.position
             try:
                 await self._follow()
             except TimeoutError:
@@ -188,6 +192,9 @@ class StandbyNode:
                 log.warning("no connection with %s: %s", self._where, error)
             except BadMessage as error:
                 log.error("%s is not understood: %s", self._where, error)
+            except NodeLacksData as error:
+                text = "%s has less than this standby, which keeps what it has: %s. 'routelog promote' it, or "
+                log.error(text + "follow with an empty directory", self._where, error)
             except CopyDamaged as error:  # what is here is as good
                 self._is_replaced = False
                 log.error("no copy of %s: %s", self._where, error)
@@ -197,14 +204,13 @@ class StandbyNode:
                 if has_copy(self._data, self._disk):
                     mark_standby(self._data, self._disk, copies_first=False)
                 return self._end(str(reason))
-            pause = PAUSE_SECONDS_MIN if heard != self._heard_committed else pause
+            pause = PAUSE_SECONDS_MIN if position != self._journal.end.position else pause
             await asyncio.sleep(pause)
             pause = min(2 * pause, PAUSE_SECONDS_MAX)
 
     async def _follow(self) -> None:
-        if self._is_replaced or copies_first(self._data, self._disk):
-            log.warning("a copy of %s takes the place of what is here", self._where)
-            await self._storage.copy(LEADER, heals=self._is_replaced)
+        if copies_first(self._data, self._disk):
+            await self._copy("what is here is of another node")
         streams: list[Stream] = []
         try:
             await self._connect(Purpose.FOLLOW, lambda *given: streams.append(stream_over(*given)))
@@ -216,9 +222,14 @@ class StandbyNode:
         finally:
             for _, writer in streams:
                 writer.transport.abort()
-        if needs_copy:
-            log.warning("%s has no journal behind position %d of ours", self._where, end.position)
-            await self._storage.copy(LEADER)
+        if needs_copy and self._is_replaced:
+            await self._copy("what is here is damaged")
+        elif needs_copy:
+            await self._copy(f"it has no journal behind position {end.position} of ours")
+
+    async def _copy(self, reason: str) -> None:
+        log.warning("a copy of %s takes the place of what is here: %s", self._where, reason)
+        await self._storage.copy(LEADER, heals=self._is_replaced)
 
     async def _received(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         """Take blocks until the connection ends; returns True when a copy is needed."""
@@ -230,6 +241,9 @@ class StandbyNode:
                     return True
                 if not isinstance(message, Append):
                     raise BadMessage(f"a {type(message).__name__}")
+                self._check_node(message)
+                if self._is_replaced:
+                    return True
                 self._heard_committed = message.committed
                 self._take(message.blocks)
                 while self._unapplied_bytes > UNAPPLIED_BYTES_MAX:
@@ -238,6 +252,14 @@ class StandbyNode:
         finally:
             acknowledging.cancel()
             await asyncio.gather(acknowledging, return_exceptions=True)
+
+    def _check_node(self, message: Append) -> None:
+        # A node sends nothing that a power cut takes from it, and its epoch rises with every start.
+        end = self._journal.end
+        is_older = 0 < message.epoch < end.epoch  # 0: not told
+        if is_older or message.committed < end.position:
+            theirs = f"position {message.committed:,} of epoch {message.epoch}"
+            raise NodeLacksData(f"{theirs}, and here {end.position:,} of epoch {end.epoch}")
 
     def _take(self, blocks: Sequence[ShardBlock]) -> None:
         end = self._journal.end

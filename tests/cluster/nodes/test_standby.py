@@ -167,6 +167,61 @@ async def test_a_standby_whose_queue_is_damaged_takes_a_copy(tmp_path: Path, por
     await leader.aclose()
 
 
+async def wiped(leader: LeadingStore, data: Path, port: int, starts: int = 1) -> LeadingStore:
+    """The node has lost its disk, and begins with an empty directory, several times perhaps."""
+    await leader.aclose()
+    for _ in range(starts - 1):
+        await (await LeadingStore(data, port).start()).aclose()
+    return await LeadingStore(data, port).start()
+
+
+@pytest.mark.parametrize("is_damaged", [False, True])
+async def test_a_node_that_has_lost_its_data_does_not_replace_those_of_its_standby(
+    tmp_path: Path, port: int, is_damaged: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    leader = await LeadingStore(tmp_path / "a", port).start()
+    queue = await leader.declare("q")
+    append(queue, 5)
+    follower = await FollowingStore(tmp_path / "b", port).start()
+    await caught_up(leader, follower)
+    expected = await unsettled(queue)
+    if is_damaged:
+        follower.standby._is_replaced = True
+    leader = await wiped(leader, tmp_path / "empty", port)
+    await until(lambda: caplog.text.count("has less than this standby") > 1)
+    assert "and this node only" in caplog.text
+    assert not leader.store.copies._count, "the node is not asked for a copy"
+    assert not follower.standby.ended.done()
+    await follower.aclose()
+    await leader.aclose()
+    promote(tmp_path / "b", SystemDisk())
+    assert await content(tmp_path / "b") == expected
+
+
+async def test_a_node_with_more_of_an_older_epoch_has_lost_its_data(
+    tmp_path: Path, port: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    leader = await wiped(await LeadingStore(tmp_path / "x", port).start(), tmp_path / "a", port, 3)
+    append(await leader.declare("q"), 5)
+    follower = await FollowingStore(tmp_path / "b", port).start()
+    await caught_up(leader, follower)
+    await follower.aclose()
+    leader = await wiped(leader, tmp_path / "empty", port, 2)
+    other = await leader.declare("other")
+    while leader.store.journal.committed <= follower.store.journal.end.position:
+        await durable(leader.store, append(other))
+    follower = await FollowingStore(tmp_path / "b", port).start()
+    await until(lambda: "has less than this standby" in caplog.text)
+    assert not follower.standby.ended.done()
+    await follower.aclose()
+    leader = await wiped(leader, tmp_path / "empty", port)  # which nobody can tell any more
+    append(leader.queues["other"])
+    follower = await FollowingStore(tmp_path / "b", port).start()
+    assert await follower.ended() == "a copy of the leader's checkpoint is here"
+    await follower.aclose()
+    await leader.aclose()
+
+
 async def test_a_journal_that_is_recycled_on_the_way_ends_in_a_copy(
     tmp_path: Path, port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
