@@ -10,7 +10,11 @@ from routelog.log_backend.segments.retention import Retention
 
 @dataclass(frozen=True, slots=True)
 class DeclaredPartition:
-    """A durable partition as the metadata store has it: see `LogStore.open_partition`."""
+    """A durable partition as the metadata store has it: see `LogStore.open_partition`.
+
+    Attributes:
+        journaled: its persistent records are in the journal; not if it was declared to keep them in memory.
+    """
 
     number: int
     vhost: str
@@ -19,6 +23,7 @@ class DeclaredPartition:
     retention: Retention | None = None
     compression: str | None = None
     cursors: Mapping[int, int] = field(default_factory=dict)
+    journaled: bool = True
 
 
 class PartitionRecords(Protocol):

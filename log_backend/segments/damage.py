@@ -11,7 +11,9 @@ has settled the lost offsets. In the metadata store, JSON::
 """
 
 import struct
+from bisect import bisect_right
 from collections.abc import Sequence
+from operator import itemgetter
 
 import msgspec
 
@@ -116,9 +118,10 @@ def without_ranges(
     """Subtract ranges from ranges; each list is ascending, and its ranges do not touch."""
     found: list[tuple[int, int]] = []
     for first, end in ranges:
-        for taken_first, taken_end in taken:
-            if taken_end <= first or taken_first >= end:
-                continue
+        for at in range(bisect_right(taken, first, key=itemgetter(1)), len(taken)):
+            taken_first, taken_end = taken[at]
+            if taken_first >= end:
+                break
             if first < taken_first:
                 found.append((first, taken_first))
             first = max(first, taken_end)

@@ -1,7 +1,8 @@
 """The digest of a node's data: what other nodes must have, too, whatever files each has made of it.
 
 Each node removes by itself what all readers have settled, and old files of the journal. So blocks and settled
-records are in one digest and not in another; what no reader has settled is in all.
+records are in one digest and not in another; what no reader has settled is in all. Records that were not
+journaled, as those of transient messages, are in none: only the node has them that gave them their offsets.
 """
 
 import heapq
@@ -14,7 +15,13 @@ from pathlib import Path
 
 import msgspec
 
-from routelog.log_backend.journal.journal_block import MetadataChanges, StateChange, decode_entries
+from routelog.log_backend.journal.journal_block import (
+    NO_CURSOR,
+    HandedOut,
+    MetadataChanges,
+    StateChange,
+    decode_entries,
+)
 from routelog.log_backend.journal.journal_chain import ShardBlock
 from routelog.log_backend.journal.journal_entry import JournalEntry
 from routelog.log_backend.journal.journal_extent import JournalExtent
@@ -22,7 +29,7 @@ from routelog.log_backend.metadata.metadata import Change
 from routelog.log_backend.partitions.cursor import Cursor
 from routelog.log_backend.partitions.declared_partition import DeclaredPartition, PartitionRecords
 from routelog.log_backend.records.checksum import crc32c
-from routelog.log_backend.records.record_batch import RecordBatch
+from routelog.log_backend.records.record_batch import PERSISTENT, RecordBatch
 from routelog.log_backend.segments.damage import merged_ranges, without_ranges
 from routelog.log_backend.segments.first_kept import kept_names, load_first_kept
 from routelog.log_backend.segments.log_directory import is_compacted, partition_directory
@@ -46,12 +53,32 @@ Ranges = list[tuple[int, int]]
 
 
 class _Journaled:
-    """What the journal says of one partition."""
+    """What the journal says of one partition.
+
+    Attributes:
+        given_end: behind the last offset that it says was given to a record that is not journaled.
+    """
 
     def __init__(self) -> None:
         self.offsets = array("Q")
         self.checksums = array("I")
         self.changes: list[StateChange] = []
+        self.given_end = 0
+
+    def add(self, change: StateChange) -> None:
+        """A change that is no batch."""
+        self.changes.append(change)
+        if isinstance(change, HandedOut) and change.cursor == NO_CURSOR:
+            self.given_end = max(self.given_end, change.end)
+
+    def lacks(self, first: int) -> Iterator[tuple[int, int]]:
+        """Ranges of offsets that it has no record of, from one on up to `given_end`."""
+        for offset in self.offsets:
+            if first < min(offset, self.given_end):
+                yield first, min(offset, self.given_end)
+            first = max(first, offset + 1)
+        if first < self.given_end:
+            yield first, self.given_end
 
 
 class JournalContent:
@@ -107,7 +134,7 @@ class JournalContent:
                     journaled.offsets.append(offset)
                     journaled.checksums.append(each)
             else:
-                journaled.changes.append(change)
+                journaled.add(change)
         if changes and position > self._applied:
             self.changes += [*changes, JournalExtent.applied_change(position)]
 
@@ -133,8 +160,6 @@ def digest_pieces(
     for declared in sorted(records.all(), key=_name):
         partitions += 1
         digest = _PartitionDigest(data, declared, journal.of(declared.number), progress)
-        yield digest.state
-        checksum = _chained(checksum, digest.state)
         for piece in digest.records():
             count += len(piece.checksums)
             needed = [
@@ -144,6 +169,8 @@ def digest_pieces(
             ]
             checksum = _chained(checksum, needed) if needed else checksum
             yield piece
+        yield digest.state
+        checksum = _chained(checksum, digest.state)
     yield DigestEnd(journal.end[0], checksum, len(journal.blocks), partitions, count)
 
 
@@ -151,7 +178,8 @@ class _PartitionDigest:
     """One partition, as its snapshots and segments leave it, and then the journal.
 
     Attributes:
-        needed: ranges of offsets that some cursor has not settled.
+        needed: ranges of offsets that some cursor has not settled; without those that were given to records
+            which are not journaled, as far as the journal tells.
     """
 
     def __init__(
@@ -163,6 +191,9 @@ class _PartitionDigest:
     ) -> None:
         self._data = data
         self._name = _name(declared)
+        self._is_stream = declared.retention is not None and declared.retention.is_stream
+        self._is_journaled = declared.journaled
+        self._transient: Ranges = []  # stored here, and not journaled
         self._journaled = journaled
         self._progress = progress
         self._directory = partition_directory(
@@ -184,17 +215,30 @@ class _PartitionDigest:
         for change in journaled.changes:
             # Of a deleted group, or of no cursor: only offsets that are not given again.
             end = max(end, (cursors.get(change.cursor) or Cursor(0, None)).replay(change))
-        unsettled = {
-            number: list(_unsettled(cursor.settled, end))
+        self._end = end
+        # What is needed and in no synced segment is in the journal, but for these. A follower settles them.
+        lost = list(journaled.lacks(marks.synced_offset)) if declared.journaled else [(0, end)]
+        self._unsettled = {
+            number: without_ranges(list(_unsettled(cursor.settled, end)), lost)
             for number, cursor in sorted(cursors.items())
         }
-        self.state = PartitionState(self._name, end, unsettled)
-        self.needed = merged_ranges([each for ranges in unsettled.values() for each in ranges])
+        self.needed = merged_ranges(
+            [each for ranges in self._unsettled.values() for each in ranges]
+        )
         # Each node compacts its own segments: what one has taken below this, another may still have.
         compacted = [each for each, path in self._paths.items() if is_compacted(path)]
         behind = [base for base in self._paths if base > max(compacted, default=-1)]
         compacted_end = min(behind, default=end) if compacted else 0
         self._expected = without_ranges(self.needed, [(0, compacted_end)])
+
+    @property
+    def state(self) -> PartitionState:
+        """What is known of it, once all of its records were read."""
+        transient = merged_ranges(self._transient)
+        unsettled = {
+            number: without_ranges(ranges, transient) for number, ranges in self._unsettled.items()
+        }
+        return PartitionState(self._name, self._end, unsettled)
 
     def records(self) -> Iterator[Records]:
         """Its records, those that are stored and those that are only in the journal."""
@@ -214,15 +258,28 @@ class _PartitionDigest:
             yield self._piece(awaited, {})
             awaited = next(expected, None)
 
-    def _piece(self, chunk: int, found: dict[int, int]) -> Records:
+    def _piece(self, chunk: int, found: dict[int, int | None]) -> Records:
         missing = [offset for offset in _within(self._expected, chunk) if offset not in found]
-        return Records(self._name, chunk, found, missing)
+        checksums = {offset: each for offset, each in found.items() if each is not None}
+        return Records(self._name, chunk, checksums, missing)
 
-    def _stored(self) -> Iterator[tuple[int, int]]:
+    def _stored(self) -> Iterator[tuple[int, int | None]]:
+        """Offsets and checksums; None: of records that were not journaled."""
         for base, path in self._paths.items():
             for stretch in self._scan(base, path):
-                if stretch.batch is not None:
-                    yield from _checksums(stretch.batch)
+                batch = stretch.batch
+                if batch is None:
+                    continue
+                if self._has_journaled(batch):
+                    yield from _checksums(batch)
+                else:
+                    offsets = range(batch.base_offset, batch.end_offset)
+                    self._transient.append((offsets.start, offsets.stop))
+                    yield from ((offset, None) for offset in offsets)
+
+    def _has_journaled(self, batch: RecordBatch) -> bool:
+        is_persistent = bool(batch.records.attributes & PERSISTENT)
+        return self._is_journaled and (is_persistent or self._is_stream)
 
     def _scan(self, base: int, path: Path) -> Iterator[Stretch]:
         content = read_segment(self._data.disk, path)
@@ -252,7 +309,7 @@ def _checksums(batch: RecordBatch) -> Iterator[tuple[int, int]]:
         yield batch.base_offset + at, crc32c(whole)
 
 
-def _ascending(pairs: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+def _ascending(pairs: Iterable[tuple[int, int | None]]) -> Iterator[tuple[int, int | None]]:
     last = -1
     for pair in pairs:
         if pair[0] > last:

@@ -3,8 +3,8 @@
 Frames, each a `u32` of its length (little-endian) and MessagePack. To a digest program go a `DigestTask` and
 the blocks behind its files; from it come pieces, in an order that is the same on all nodes::
 
-    Blocks...  | of each partition, by name: PartitionState | Records...   | DigestEnd
-    by chunk                                                 by chunk
+    Blocks...  | of each partition, by name: Records...  | PartitionState | DigestEnd
+    by chunk                                 by chunk
 
 Anywhere between them there may be `DigestProgress`. Between a node and who compares, that comes behind::
 
@@ -25,9 +25,10 @@ import msgspec
 from routelog.log_backend.copies.data_copy import CopiedFile
 from routelog.log_backend.journal.journal_chain import ShardBlock
 
-VERSION = 1
+VERSION = 2
 FRAME_BYTES_MAX = 256 * 1024 * 1024  # a block of the journal with one message of 128 MiB, and more
 CHUNK = 65_536  # offsets, or positions, that one piece tells of
+BEHIND_CHUNKS = 2**63
 
 PartitionName = tuple[str, str, int]  # vhost, queue, index
 Key = tuple[int, PartitionName, int]
@@ -127,7 +128,8 @@ class PartitionState(msgspec.Struct, frozen=True, tag="partition"):
 
     Attributes:
         next_offset: behind the highest offset that was given.
-        unsettled: by cursor, ranges [first, end) of offsets below that, which it has not settled.
+        unsettled: by cursor, ranges [first, end) of offsets below that, which it has not settled; without those
+            of records that were not journaled.
     """
 
     name: PartitionName
@@ -137,14 +139,15 @@ class PartitionState(msgspec.Struct, frozen=True, tag="partition"):
     @property
     def key(self) -> Key:
         """Its place in the digest."""
-        return 1, self.name, -1
+        return 1, self.name, BEHIND_CHUNKS
 
 
 class Records(msgspec.Struct, frozen=True, tag="records"):
     """Records of a partition.
 
     Attributes:
-        checksums: by offset, of those that the node has; it has all that a cursor has not settled.
+        checksums: by offset, of those that the node has and that were journaled; it has all that a cursor has
+            not settled.
         missing: offsets of which that is not so.
     """
 

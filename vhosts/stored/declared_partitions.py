@@ -5,8 +5,8 @@ from urllib.parse import unquote
 
 import msgspec
 
-from routelog.log_backend import EXCHANGE_MARK, DeclaredPartition, MetadataStore
-from routelog.vhosts.arguments.queue_arguments import compression, retention
+from routelog.log_backend import EXCHANGE_MARK, DeclaredPartition, Durability, MetadataStore
+from routelog.vhosts.arguments.queue_arguments import compression, durability, retention
 from routelog.vhosts.stored.topology_record import (
     DelayRecord,
     ExchangeRecord,
@@ -66,7 +66,10 @@ class DeclaredPartitions:
         for index, number in enumerate(record.partitions):
             cursors: Mapping[int, int] = {each.cursor: each.begins[index] for each in groups}
             packed = compression(arguments)
-            yield DeclaredPartition(number, vhost, record.name, index, kept, packed, cursors)
+            is_journaled = durability(arguments, Durability.DISK) is not Durability.MEMORY
+            yield DeclaredPartition(
+                number, vhost, record.name, index, kept, packed, cursors, is_journaled
+            )
 
 
 def partition_names(store: MetadataStore) -> dict[int, tuple[str, str, int]]:

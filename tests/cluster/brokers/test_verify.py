@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pika
 import pytest
 from cluster.brokers.lanes import QUEUE
 from cluster.brokers.mirrored_brokers import mirrored_brokers
@@ -20,6 +21,7 @@ async def test_nodes_are_compared_under_load_and_one_that_has_something_else_is_
 ) -> None:
     with mirrored_brokers(tmp_path) as cluster:
         cluster.until_led(in_sync=3)
+        publish_what_only_a_leader_has(cluster.leader().url)
         load = QueueLoad({name: broker.url for name, broker in cluster.brokers.items()})
         load.start()
         try:
@@ -56,6 +58,20 @@ async def test_nodes_are_compared_under_load_and_one_that_has_something_else_is_
         assert cluster.until_led(in_sync=3)["leader"] != f"{name}@test"
         told, code = cluster.ask("verify")
         assert (told["equal"], told["complete"], code) == (True, True, 0), told
+
+
+def publish_what_only_a_leader_has(url: str) -> None:
+    """Leave a transient message, and a persistent one in a queue in memory."""
+    connection = pika.BlockingConnection(pika.URLParameters(url))
+    channel = connection.channel()
+    channel.confirm_delivery()
+    channel.queue_declare("waiting", durable=True)
+    channel.queue_declare("in memory", durable=True, arguments={"x-durability": "memory"})
+    channel.basic_publish("", "waiting", b"transient")
+    persistent = pika.BasicProperties(delivery_mode=2)
+    channel.basic_publish("", "in memory", b"persistent", persistent)
+    channel.basic_publish("", "waiting", b"persistent", persistent)
+    connection.close()
 
 
 def changed_record(data: Path) -> int:

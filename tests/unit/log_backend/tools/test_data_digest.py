@@ -9,11 +9,15 @@ from support.whole_digests import digest_differences
 from unit.log_backend.log_records import records
 from unit.log_backend.open_store import append, crash, durable, flushed, start_store
 
-from routelog.log_backend.copies.data_copy import COPY, CopiedDisk
+from routelog.log_backend.block_applier import BlockApplier
+from routelog.log_backend.copies.data_copy import COPY, CopiedDisk, DataCopy
 from routelog.log_backend.doors.disk import Disk, SystemDisk
+from routelog.log_backend.journal.journal_block import decode_entries
 from routelog.log_backend.journal.journal_chain import ShardBlock
 from routelog.log_backend.metadata.metadata import MetadataStore
 from routelog.log_backend.partitions.declared_partition import DeclaredPartition
+from routelog.log_backend.records.durability import Durability
+from routelog.log_backend.segments.retention import Retention
 from routelog.log_backend.tools.data_digest import JournalContent, digest_pieces
 from routelog.log_backend.tools.data_directory import DataDirectory, open_metadata
 from routelog.log_backend.tools.digest_format import (
@@ -29,8 +33,14 @@ QUEUE = ("/", "q", 0)
 class OneQueue:
     """What the topology says: one queue, and one group."""
 
+    def __init__(self, retention: Retention | None = None, *, journaled: bool = True) -> None:
+        self._retention = retention
+        self._journaled = journaled
+
     def all(self) -> Iterable[DeclaredPartition]:
-        yield DeclaredPartition(1, *QUEUE, cursors={7: 0})
+        yield DeclaredPartition(
+            1, *QUEUE, self._retention, cursors={7: 0}, journaled=self._journaled
+        )
 
     def of(self, keys: Iterable[bytes]) -> Iterable[DeclaredPartition]:
         return self.all()
@@ -64,7 +74,7 @@ async def test_journal_and_segments_have_the_same_digest(tmp_path: Path) -> None
     assert any((tmp_path / "data/logs").rglob("*.log"))
     segments = digest(tmp_path / "data")
     assert without_blocks(journal) == without_blocks(segments)
-    state, stored = without_blocks(segments)
+    stored, state = without_blocks(segments)
     assert state == PartitionState(QUEUE, 6, {0: [(0, 1), (4, 6)], 7: [(0, 5)]})
     assert isinstance(stored, Records)
     assert list(stored.checksums) == [0, 1, 2, 3, 4, 5]
@@ -97,13 +107,19 @@ async def test_a_copy_and_the_blocks_behind_it_have_the_digest_of_the_whole(tmp_
     assert list(digest_differences({"a": after, "b": whole})) == []
 
 
-def digest_of_copy(folder: Path, disk: CopiedDisk, behind: list[ShardBlock]) -> list[Piece]:
+def digest_of_copy(
+    folder: Path,
+    disk: CopiedDisk,
+    behind: list[ShardBlock],
+    declared: OneQueue | None = None,
+    at: str = "data/copies/1-metadata",
+) -> list[Piece]:
     """What the program of a node makes of a copy."""
-    held = folder / "data/copies/1-metadata"
+    held = folder / at
     metadata = MetadataStore.open(held)
     try:
         data = DataDirectory(COPY, disk, metadata, {1: QUEUE})
-        return list(digest_pieces(data, OneQueue(), JournalContent(data, behind)))
+        return list(digest_pieces(data, declared or OneQueue(), JournalContent(data, behind)))
     finally:
         metadata.close()
 
@@ -137,3 +153,124 @@ async def test_a_record_that_is_not_settled_and_nowhere_is_missing(tmp_path: Pat
         journal.unlink()
     found = [each for each in digest(tmp_path / "data") if isinstance(each, Records)]
     assert [(each.checksums, each.missing) for each in found] == [({}, [0, 1, 2])]
+
+
+class LeaderAndFollower:
+    """A node that leads, and one that has carried out the same blocks."""
+
+    def __init__(self, folder: Path, durability: Durability = Durability.DISK) -> None:
+        self._folder = folder
+        self.leader, (self.queue,) = start_store(
+            folder / "leader", durabilities=[durability], cursors={7: 0}
+        )
+        self.leader.journal.groups.is_replicated = True
+        self._follower, _ = start_store(folder / "follower", cursors={7: 0})
+        self._applier = BlockApplier(self._follower, OneQueue())
+        self.copied: list[tuple[str, int, DataCopy]] = []
+
+    async def follow(self) -> None:
+        """The follower carries out what there is."""
+        for block in await self._blocks(self._applier.applied):
+            self._applier.apply(block.position, decode_entries(block.payload))
+
+    async def copy(self) -> None:
+        """Copy both as they are."""
+        for name, store in (("leader", self.leader), ("follower", self._follower)):
+            copy = store.copies.begin()
+            await copy.taken
+            self.copied.append((name, self._applier.applied, copy))
+
+    async def digests(self, declared: OneQueue | None = None) -> list[list[Piece]]:
+        """What both have in their copies, and in the blocks behind."""
+        blocks = await self._blocks(0)
+        found = []
+        for name, position, copy in self.copied:
+            at, disk = f"{name}/copies/1-metadata", CopiedDisk(copy.files)
+            behind = [each for each in blocks if each.position > position]
+            whole = digest_of_copy(self._folder, disk, behind, declared, at)
+            found.append(without_blocks(whole))
+            copy.end()
+        await self.leader.aclose()
+        await self._follower.aclose()
+        return found
+
+    async def _blocks(self, after: int) -> list[ShardBlock]:
+        while not self.leader.journal.groups.is_idle:
+            await self.leader.journal.drain()
+        return await self.leader.journal.read(after, 2**30)
+
+
+async def mixed(nodes: LeaderAndFollower) -> None:
+    """Journaled records around transient ones."""
+    append(nodes.queue, 2)
+    append(nodes.queue, 3, persistent=False)
+    append(nodes.queue, 1)
+    append(nodes.queue, 2, persistent=False)
+    nodes.queue.open_cursor().settle(5, 6)
+    await nodes.follow()
+
+
+async def test_transient_records_that_only_the_leader_has_are_no_difference(tmp_path: Path) -> None:
+    nodes = LeaderAndFollower(tmp_path)
+    await mixed(nodes)
+    await nodes.copy()
+    assert any((tmp_path / "leader/logs").rglob("*.log"))
+    leader, follower = await nodes.digests()
+    assert leader == follower
+    stored, state = leader
+    assert isinstance(stored, Records)
+    assert (list(stored.checksums), stored.missing) == ([0, 1, 5], [])
+    assert state == PartitionState(QUEUE, 8, {0: [(0, 2)], 7: [(0, 2), (5, 6)]})
+
+
+async def test_what_only_the_journal_tells_of_transient_records_is_no_difference(
+    tmp_path: Path,
+) -> None:
+    nodes = LeaderAndFollower(tmp_path)
+    await mixed(nodes)
+    await nodes.copy()
+    await mixed(nodes)
+    leader, follower = await nodes.digests()
+    assert leader == follower
+    assert leader[-1] == PartitionState(
+        QUEUE, 16, {0: [(0, 2), (8, 10), (13, 14)], 7: [(0, 2), (5, 6), (8, 10), (13, 14)]}
+    )
+
+
+async def test_records_of_a_queue_in_memory_are_no_difference(tmp_path: Path) -> None:
+    nodes = LeaderAndFollower(tmp_path, Durability.MEMORY)
+    append(nodes.queue, 3)
+    await nodes.follow()
+    await nodes.copy()
+    leader, follower = await nodes.digests(OneQueue(journaled=False))
+    assert leader[-1] == follower[-1] == PartitionState(QUEUE, 3, {0: [], 7: []})
+    assert all(not piece.checksums for piece in leader if isinstance(piece, Records))
+
+
+async def test_transient_records_of_a_stream_are_compared(tmp_path: Path) -> None:
+    stream = Retention(is_stream=True)
+    store, (partition,) = start_store(tmp_path / "data", retention=stream)
+    await durable(store, append(partition, 3, persistent=False))
+    await store.aclose()
+    with open_metadata(tmp_path / "data", SystemDisk(), read_only=True) as metadata:
+        directory = DataDirectory(tmp_path / "data", SystemDisk(), metadata, {1: QUEUE})
+        journal = JournalContent(directory)
+        found = without_blocks(list(digest_pieces(directory, OneQueue(stream), journal)))
+    assert isinstance(found[0], Records)
+    assert list(found[0].checksums) == [0, 1, 2]
+
+
+async def test_a_journaled_record_is_missing_although_transient_ones_came_behind(
+    tmp_path: Path,
+) -> None:
+    nodes = LeaderAndFollower(tmp_path)
+    append(nodes.queue, 2)
+    await nodes.follow()
+    await nodes.copy()
+    append(nodes.queue, 3, persistent=False)
+    _, _, copy = nodes.copied[0]
+    copy.files = [each for each in copy.files if each.path.startswith("metadata/")]
+    (lost, _), (there, _) = await nodes.digests()
+    assert isinstance(lost, Records)
+    assert isinstance(there, Records)
+    assert (lost.missing, there.missing) == ([0, 1], [])

@@ -14,13 +14,14 @@ from routelog.vhosts.stored.topology_record import (
     queue_change,
 )
 
+IN_MEMORY = {"x-durability": "memory"}
 KEPT = {"x-retention": "1s", "x-compression": "lz4"}
 GROUP = GroupRecord("a/b", "g", 3, [5, 7], None)
 QUEUE = [
     DeclaredPartition(4, "v w", "a/b", 0, Retention(1_000_000), "lz4", {3: 5}),
     DeclaredPartition(5, "v w", "a/b", 1, Retention(1_000_000), "lz4", {3: 7}),
 ]
-PLAIN = DeclaredPartition(6, "/", "q", 0)
+PLAIN = DeclaredPartition(6, "/", "q", 0, journaled=False)
 DELAYS = [
     DeclaredPartition(7, "/", EXCHANGE_MARK + "d", 0),
     DeclaredPartition(8, "/", EXCHANGE_MARK + "d", 1),
@@ -36,7 +37,7 @@ def store(tmp_path: Path) -> Iterator[MetadataStore]:
         [
             queue_change("v w", QueueProperties("a/b", durable=True, arguments=KEPT), [4, 5]),
             group_change("v w", GROUP),
-            queue_change("/", QueueProperties("q", durable=True), [6]),
+            queue_change("/", QueueProperties("q", durable=True, arguments=IN_MEMORY), [6]),
             delay_change("/", "d", [7, 8]),
             exchange_change("/", Exchange("d", "x-delayed-message", durable=True)),
             exchange_change("/", Exchange("h", "x-recent-history", durable=True), 9),
