@@ -5,6 +5,8 @@
     data/copied/replaced/    what it takes the place of, meanwhile
     data/aside/<number>/...  what the last copy has taken the place of: kept until the next one
 
+A store without a block and a segment is not kept aside: a node that gave up its data began it, to take a copy.
+
 A running store cannot change its data under itself, so it ends when a copy is whole and starts again. What else
 lies in the directory stays: it is the same directory of the same node.
 """
@@ -16,6 +18,8 @@ from pathlib import Path
 
 from routelog.log_backend.copies.data_writer import DataWriter
 from routelog.log_backend.doors.disk import Buffer, Disk
+from routelog.log_backend.journal.journal_block import BLOCK_ALIGNMENT
+from routelog.log_backend.journal.journal_files import JournalFiles
 
 log = logging.getLogger(__name__)
 
@@ -92,7 +96,7 @@ def take_copied(data: Path, disk: Disk) -> bool:
                 disk.make_directory(replaced)
                 _move(disk, data / part, replaced / part)
             _move(disk, copied / part, data / part)
-    if _REPLACED in disk.list_directory(copied):
+    if _has_data(replaced, disk):
         place = aside / str(1 + max(_numbers(disk, aside), default=0))
         disk.make_directory(aside)
         _move(disk, replaced, place)
@@ -102,6 +106,14 @@ def take_copied(data: Path, disk: Disk) -> bool:
     _remove_folder(disk, copied)
     disk.sync_directory(data)
     return True
+
+
+def _has_data(folder: Path, disk: Disk) -> bool:
+    """Whether a store has a segment, or anything where a journal file begins: perhaps a damaged block."""
+    if disk.list_directory(folder / "logs"):
+        return True
+    files = JournalFiles(folder / "journal", disk)
+    return any(files.read_begin(mark, BLOCK_ALIGNMENT).strip(b"\0") for mark in files.marks())
 
 
 def _numbers(disk: Disk, aside: Path) -> list[int]:

@@ -12,6 +12,7 @@ import pytest
 from routelog.log_backend.copies.arriving_copy import ArrivingCopy, take_copied
 from routelog.log_backend.copies.data_writer import NotBelow
 from routelog.log_backend.doors.disk import Disk, SystemDisk
+from routelog.log_backend.journal.journal_block import BLOCK_ALIGNMENT
 
 OLD = {
     "metadata/CURRENT": b"old",
@@ -133,6 +134,44 @@ def test_an_empty_copy_leaves_nothing_of_what_was_there(data: Path) -> None:
     take_copied(data, SystemDisk())
     assert found(data) == only | OWN | aside(1)
     assert (data / "logs").is_dir()
+
+
+JOURNAL = f"journal/{7:020d}-{8:016x}.journal"
+EMPTY = {"metadata/CURRENT": b"empty", JOURNAL: bytes(2 * BLOCK_ALIGNMENT) + b"size"}
+
+
+@pytest.mark.parametrize("power", [False, True], ids=["killed", "power cut"])
+def test_what_was_given_up_stays_aside_behind_the_copy_for_the_empty_store(
+    data: Path, tmp_path: Path, power: bool
+) -> None:
+    arrive(data, SystemDisk(), EMPTY)
+    take_copied(data, SystemDisk())
+    arrive(data, SystemDisk())
+    for calls in range(500):
+        each = tmp_path / str(calls)
+        write(each, found(data))
+        disk = DyingDisk(calls)
+        try:
+            assert take_copied(each, disk)
+        except KeyboardInterrupt:
+            if power:
+                disk.cut_power()
+            take_copied(each, SystemDisk())
+            assert found(each) == NEW | OWN | aside(1), calls
+        else:
+            assert found(each) == NEW | OWN | aside(1)
+            return
+    raise AssertionError("it has no end")
+
+
+@pytest.mark.parametrize("name", [JOURNAL, "logs/v/q-0/1.log"])
+def test_a_store_with_anything_in_it_goes_aside(data: Path, name: str) -> None:
+    some = EMPTY | {name: b"damaged"}
+    arrive(data, SystemDisk(), some)
+    take_copied(data, SystemDisk())
+    arrive(data, SystemDisk())
+    take_copied(data, SystemDisk())
+    assert found(data) == NEW | OWN | aside(2, some)
 
 
 def test_a_copy_that_is_not_whole_is_removed_at_start(data: Path) -> None:

@@ -124,7 +124,7 @@ async def test_a_copy_has_what_the_leader_had_committed(data: Path, target: Path
         copy.keep()
         await until(lambda: not list((data / "copies").iterdir()))
     assert take_copied(target, SystemDisk())
-    assert names(target) == ["aside", "incarnation", "journal", "logs", "metadata"]
+    assert names(target) == ["incarnation", "journal", "logs", "metadata"]
     found = await content(target)
     assert found == [(offset, b"x" * 30_000) for offset in range(8)] + [(8, bytes(big.body(0)))]
 
