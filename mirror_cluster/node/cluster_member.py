@@ -224,10 +224,11 @@ class ClusterMember:
 
     def _give_up_data(self) -> None:
         """The next start begins as a node without data, and takes a copy."""
-        # First: without its data, this member must not be taken for in sync.
-        renew_incarnation(self._data, self._disk)
         empty = ArrivingCopy(self._data, self._disk)
         empty.complete_empty()
+        # Before the data go: without them, this member must not be taken for in sync. Behind what may fail:
+        # another incarnation tells who asked that the data were given up.
+        renew_incarnation(self._data, self._disk)
         empty.keep()
 
     async def _others_have_all(self) -> bool:

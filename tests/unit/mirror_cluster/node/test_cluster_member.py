@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
 
-from routelog.log_backend import JournalDamaged, SystemClock, SystemDisk
+from routelog.log_backend import JournalDamaged, SystemClock, SystemDisk, has_copy
 from routelog.mirror_cluster.coordination.coordinator import ClusterView, NodeEntry
 from routelog.mirror_cluster.node import cluster_member
 from routelog.mirror_cluster.node.cluster_member import CannotJoin, ClusterMember, LeadingNode
 from routelog.mirror_cluster.node.cluster_options import ClusterOptions
+from routelog.mirror_cluster.node.incarnation import read_incarnation
 from routelog.mirror_cluster.protocol.shard_record import SHARD, Member, ShardRecord
 
 NODES = "a", "b", "c"
@@ -128,6 +131,21 @@ async def test_damaged_data_go_where_a_living_node_has_all(
     await begin_anew(node, monkeypatch, [], [WHOLE])
     assert node.member.ended.done()
     assert "copied" in SystemDisk().list_directory(tmp_path)
+
+
+async def test_data_that_could_not_be_given_up_are_of_the_same_incarnation(
+    node: MemberNode, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    before = read_incarnation(tmp_path, SystemDisk())
+    with monkeypatch.context() as full:
+        error = OSError(errno.ENOSPC, "the disk is full")
+        full.setattr(SystemDisk, "make_directory", Mock(side_effect=error))
+        with pytest.raises(OSError, match="the disk is full"):
+            node.member._give_up_data()
+    assert read_incarnation(tmp_path, SystemDisk()) == before
+    node.member._give_up_data()
+    assert read_incarnation(tmp_path, SystemDisk()) != before
+    assert has_copy(tmp_path, SystemDisk())
 
 
 @pytest.mark.parametrize(
