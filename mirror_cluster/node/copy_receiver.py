@@ -35,6 +35,9 @@ from routelog.mirror_cluster.protocol.copy_format import (
 log = logging.getLogger(__name__)
 
 PROGRESS_SECONDS = 10.0
+# Between copies that fail, one after the other: each costs the sender a checkpoint and links to all segments,
+# also where the receiver has no room for it.
+COPY_PAUSE_SECONDS_MAX = 30.0
 MIB = 1024 * 1024
 
 _T = TypeVar("_T")

@@ -13,7 +13,11 @@ from routelog.mirror_cluster.coordination.coordinator import (
     CoordinatorUnavailable,
 )
 from routelog.mirror_cluster.coordination.etcd_coordinator import EtcdCoordinator
-from routelog.mirror_cluster.node.copy_receiver import CopyDamaged, CopyError
+from routelog.mirror_cluster.node.copy_receiver import (
+    COPY_PAUSE_SECONDS_MAX,
+    CopyDamaged,
+    CopyError,
+)
 from routelog.mirror_cluster.node.journal_storage import CopyWaits, JournalStorage, Notice
 from routelog.mirror_cluster.node.shipping import RecentBlocks, Shipping
 from routelog.mirror_cluster.protocol.messages import Message
@@ -44,7 +48,8 @@ from routelog.mirror_cluster.replica.shard_log import Identity
 log = logging.getLogger(__name__)
 
 RECENT_BYTES_MAX = 32 * 1024 * 1024  # a quarter of a second of 1 Gbit/s: a follower's hiccup
-# Before a coordinator that did not answer, or a leader that gave no copy, is asked again.
+# Before a coordinator that did not answer, or a leader that gave no copy, is asked again; twice as long before
+# each further copy.
 PROBLEM_PAUSE_SECONDS = 0.3
 
 
@@ -118,6 +123,7 @@ class HostedReplica:
             self.shard, self._recent, storage, surroundings.send, surroundings.spawn
         )
         self._copying: asyncio.Task[None] | None = None
+        self._copy_pause_seconds = PROBLEM_PAUSE_SECONDS
         self._events: deque[Event] = deque()
         self._is_busy = False
         self._doers: Mapping[type[Action], Callable[[Any], None]] = {
@@ -196,7 +202,9 @@ class HostedReplica:
             checkpoint = await self._storage.copy(leader, heals=action.heals)
         except CopyError as error:
             log.warning("shard %d: no copy of %s's checkpoint: %s", self.shard, leader, error)
-            await asyncio.sleep(PROBLEM_PAUSE_SECONDS)
+            pause = self._copy_pause_seconds
+            self._copy_pause_seconds = min(2 * pause, COPY_PAUSE_SECONDS_MAX)
+            await asyncio.sleep(pause)
             self.handle(CopyFailed(isinstance(error, CopyDamaged)))
             return
         except CopyWaits as ending:
@@ -207,5 +215,6 @@ class HostedReplica:
         self.handle(Copied(checkpoint))
 
     def _abort_copy(self, action: AbortCopy) -> None:
+        self._copy_pause_seconds = PROBLEM_PAUSE_SECONDS  # somebody else leads, perhaps
         if self._copying is not None:
             self._copying.cancel()

@@ -30,7 +30,12 @@ from routelog.mirror_cluster.links.copy_stream import (
 )
 from routelog.mirror_cluster.links.given_link import TakeConnection, connect, connect_given
 from routelog.mirror_cluster.links.introduction import Opening, Purpose
-from routelog.mirror_cluster.node.copy_receiver import CopyDamaged, CopyError, CopyReceiver
+from routelog.mirror_cluster.node.copy_receiver import (
+    COPY_PAUSE_SECONDS_MAX,
+    CopyDamaged,
+    CopyError,
+    CopyReceiver,
+)
 from routelog.mirror_cluster.node.followed_store import FollowedStore
 from routelog.mirror_cluster.node.incarnation import new_number
 from routelog.mirror_cluster.node.journal_storage import CopyWaits, Notice
@@ -183,7 +188,7 @@ class StandbyNode:
     async def _run(self) -> None:
         pause = PAUSE_SECONDS_MIN
         while True:
-            position = self._journal.end.position
+            position, pause_max = self._journal.end.position, PAUSE_SECONDS_MAX
             try:
                 await self._follow()
             except TimeoutError:
@@ -199,6 +204,7 @@ class StandbyNode:
                 self._is_replaced = False
                 log.error("no copy of %s: %s", self._where, error)
             except CopyError as error:
+                pause_max = COPY_PAUSE_SECONDS_MAX
                 log.error("no copy of %s: %s", self._where, error)
             except CopyWaits as reason:
                 if has_copy(self._data, self._disk):
@@ -206,7 +212,7 @@ class StandbyNode:
                 return self._end(str(reason))
             pause = PAUSE_SECONDS_MIN if position != self._journal.end.position else pause
             await asyncio.sleep(pause)
-            pause = min(2 * pause, PAUSE_SECONDS_MAX)
+            pause = min(2 * pause, pause_max)
 
     async def _follow(self) -> None:
         if copies_first(self._data, self._disk):

@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
+from types import SimpleNamespace
 
 import pytest
 from support.waiting import until
@@ -174,6 +176,13 @@ async def test_a_followers_blocks_come_from_memory_when_it_leads() -> None:
         assert node.calls[-2:] == [("commit", 1), ("serve", SHARD, 1)]
 
 
+def hello(node: ReplicaSurroundings) -> Hello:
+    """The last one that it sent."""
+    message = node.sent[-1][1]
+    assert isinstance(message, Hello)
+    return message
+
+
 async def test_a_copy_that_fails_is_asked_for_again_and_one_that_is_given_up_changes_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -182,25 +191,50 @@ async def test_a_copy_that_fails_is_asked_for_again_and_one_that_is_given_up_cha
     async with hosted(node) as replica:
         replica.handle(RecordSeen(record("b", in_sync="b", claim=5)))
 
-        def hello() -> Hello:
-            message = node.sent[-1][1]
-            assert isinstance(message, Hello)
-            return message
-
-        replica.handle(Received("b", CopyFrom(SHARD, 1, hello().session)))
+        replica.handle(Received("b", CopyFrom(SHARD, 1, hello(node).session)))
         node.copying.set()
         await until(lambda: len(node.sent) == 2)
         node.copying.clear()
-        replica.handle(Received("b", CopyFrom(SHARD, 1, hello().session)))
+        replica.handle(Received("b", CopyFrom(SHARD, 1, hello(node).session)))
         await until(lambda: node.calls.count(("copy", "b")) == 2)
         node.checkpoint = Mark(5, 1, 77)
         replica.handle(RecordSeen(replace(record("c", in_sync="c", claim=6, epoch=2), revision=2)))
         node.copying.set()
         await asyncio.gather(*node.tasks, return_exceptions=True)
         assert replica.replica.log.committed == 0
-        replica.handle(Received("c", CopyFrom(SHARD, 2, hello().session)))
+        replica.handle(Received("c", CopyFrom(SHARD, 2, hello(node).session)))
         await until(lambda: replica.replica.log.committed == 5)
-        assert hello().epoch_ends == (node.checkpoint,)
+        assert hello(node).epoch_ends == (node.checkpoint,)
+
+
+def has_sent(node: ReplicaSurroundings, count: int) -> bool:
+    return len(node.sent) == count
+
+
+async def test_copies_that_fail_come_less_and_less_often_until_another_node_leads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pauses: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+
+    monkeypatch.setattr(hosted_replica, "asyncio", SimpleNamespace(sleep=sleep))
+    node = ReplicaSurroundings()
+    node.copying.set()
+    async with hosted(node) as replica:
+        replica.handle(RecordSeen(record("b", in_sync="b", claim=5)))
+        for count in range(1, 10):
+            replica.handle(Received("b", CopyFrom(SHARD, 1, hello(node).session)))
+            await until(partial(has_sent, node, 1 + count))
+        assert pauses == [0.3, 0.6, 1.2, 2.4, 4.8, 9.6, 19.2, 30.0, 30.0]
+        node.copying.clear()
+        replica.handle(Received("b", CopyFrom(SHARD, 1, hello(node).session)))
+        replica.handle(RecordSeen(replace(record("c", in_sync="c", claim=6, epoch=2), revision=2)))
+        node.copying.set()
+        replica.handle(Received("c", CopyFrom(SHARD, 2, hello(node).session)))
+        await until(lambda: len(pauses) == 10)
+        assert pauses[-1] == 0.3
 
 
 async def test_a_copy_that_waits_for_a_start_ends_the_process_and_nothing_more_is_done() -> None:
