@@ -1,9 +1,12 @@
 """Which of several processes accepts a connection: they have one listening socket, and share clients evenly."""
 
+from math import inf, nan
+
 from routelog.broker.listeners.shared_page import SharedPage
 
 # A process that has more than its share looks again soon, and accepts all the same when the others leave a
-# client waiting for so many looks: they may stand still.
+# client waiting for so many looks: they may stand still. If the one with the least has taken nobody meanwhile,
+# it does: then this process accepts all that wait.
 LOOK_SECONDS = 0.002
 LOOKS_MAX = 50
 
@@ -23,12 +26,20 @@ class AcceptShare:
         self._page = page
         self._number = number
         self._looks = 0
+        self._least = 0.0  # of the others' loads, when this process looked first
 
     def takes(self) -> bool:
         """Whether this process is to accept the connection that waits."""
-        if self._is_due() or self._looks >= LOOKS_MAX:
+        least = self._least_load()
+        if self._load(self._number) <= least:
             self._looks = 0
             return True
+        if self._looks == LOOKS_MAX:
+            if least != self._least:
+                self._looks = 0
+            return True
+        if self._looks == 0:
+            self._least = least
         self._looks += 1
         return False
 
@@ -45,15 +56,12 @@ class AcceptShare:
         page = self._page
         return sum(page.connections(each) for each in page.all if each != self._number)
 
-    def _is_due(self) -> bool:
-        page, own = self._page, self._load(self._number)
+    def _least_load(self) -> float:
+        page = self._page
         if self._number == 1 and not page.has_started:
-            return False
-        return all(
-            own <= self._load(each)
-            for each in page.all
-            if each != self._number and page.is_ready(each)
-        )
+            return nan  # below every load, and never the same: nobody stands still
+        ready = (each for each in page.all if each != self._number and page.is_ready(each))
+        return min((self._load(each) for each in ready), default=inf)
 
     def _load(self, number: int) -> int:
         # With one more connection.
