@@ -62,7 +62,8 @@ class Pursuit:
                     with suppress(CoordinatorUnavailable):
                         await self._send(self._goal.command(self.view))
                         await self._change(self._goal.change(self.view))
-                        await asyncio.sleep(READ_SECONDS)
+                    await asyncio.sleep(READ_SECONDS)
+                    with suppress(CoordinatorUnavailable):
                         self.view = await self._coordinator.read()
         except TimeoutError:
             return f"not done within {self._seconds:g} s: {await self._why()}"

@@ -1,7 +1,9 @@
 """Commands are left for nodes until a goal is reached; the test is coordinator and goal."""
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -101,6 +103,26 @@ async def test_a_coordinator_may_be_away_for_a_while() -> None:
     cluster = Cluster(reads=3)
     cluster.is_away = 2
     assert await cluster.run() == ""
+
+
+async def test_a_coordinator_that_refuses_commands_is_asked_after_a_pause(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    steps: list[str] = []
+
+    async def sleep(seconds: float) -> None:
+        steps.append("pause")
+
+    async def command(self: Leaving, command: NodeCommand, seconds: int) -> NodeCommand | None:
+        steps.append("command")
+        assert len(steps) < 100, "there is no pause"
+        raise CoordinatorUnavailable
+
+    waiting = SimpleNamespace(sleep=sleep, timeout=asyncio.timeout)
+    monkeypatch.setattr(pursuit, "asyncio", waiting)
+    monkeypatch.setattr(Leaving, "command", command)
+    assert await Cluster(reads=3).run() == ""
+    assert steps == ["command", "pause"] * 3
 
 
 async def test_a_command_that_nobody_took_is_taken_back() -> None:
