@@ -256,7 +256,6 @@ WITHOUT_PARTNER = {
         "child_process",
         "cluster_status",
         "copy_sender",
-        "digest_sender",
         "etcd_coordinator",
         "events",
         "follow_sender",

@@ -7,8 +7,8 @@ behind it: under load, too, all digests are of one moment. A program of its own 
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import ExitStack, suppress
 
 from routelog.log_backend import (
     BadDigest,
@@ -39,6 +39,8 @@ APPLY_SECONDS_MAX = 60.0
 LOOK_SECONDS = 0.1
 BLOCKS_BYTES = 4 * 1024 * 1024  # read at once
 PIECE_BYTES = 256 * 1024
+
+_Given = DigestTask | DigestBlock
 
 
 class NoDigest(Exception):
@@ -110,16 +112,15 @@ class DigestSender:
         reader, writer = stream
         copy = self._copies.begin()
         try:
-            with self._copies.keeping_journal():
+            with ExitStack() as keeping:
+                keeping.enter_context(self._copies.keeping_journal())
                 await self._taken(copy, writer)
                 log.info("an operator compares nodes: the digest of position %d", copy.position)
                 stand = DigestStand(copy.position, replicas=[*self._replicas()])
                 await send_digest(writer, stand)
                 wanted = await _wanted(reader, writer)
                 await self._applied(wanted, writer)
-                behind = await self._behind(copy.position, wanted)
-            copy.check()
-            await self._send(DigestTask.of(copy.files), behind, stream)
+                await self._send(self._given(copy, wanted, keeping), stream)
         except NoDigest:
             copy.check()  # its files have gone: that says more
             raise
@@ -143,17 +144,22 @@ class DigestSender:
         at = self._journal.committed
         raise NoDigest(f"it is at position {at:,}, and does not come to {position:,}")
 
-    async def _behind(self, position: int, end: int) -> list[DigestBlock]:
-        blocks: list[DigestBlock] = []
+    async def _given(self, copy: DataCopy, end: int, keeping: ExitStack) -> AsyncIterator[_Given]:
+        """A digest's task, and then the blocks behind the copy, of which some are in memory at a time."""
+        copy.check()
+        yield DigestTask.of(copy.files)
+        position = copy.position
         while position < end:
             found = await self._journal.read(position, BLOCKS_BYTES)
             if not found:
                 raise NoDigest(f"its journal has no block {position + 1:,} any more")
-            blocks += [DigestBlock.of(each) for each in found if each.position <= end]
+            for each in found:
+                if each.position <= end:
+                    yield DigestBlock.of(each)
             position = found[-1].position
-        return blocks
+        keeping.close()  # the program reads the copy for a long time
 
-    async def _send(self, task: DigestTask, behind: Sequence[DigestBlock], stream: Stream) -> None:
+    async def _send(self, given: AsyncIterator[_Given], stream: Stream) -> None:
         program = await asyncio.create_subprocess_exec(
             *self._program,
             stdin=asyncio.subprocess.PIPE,
@@ -162,7 +168,7 @@ class DigestSender:
         )
         reader, writer = stream
         gone = asyncio.create_task(reader.read(1))
-        work = asyncio.create_task(_passed(program, [task, *behind], writer))
+        work = asyncio.create_task(_passed(program, given, writer))
         try:
             await asyncio.wait((gone, work), return_when=asyncio.FIRST_COMPLETED)
             if not work.done():
@@ -197,7 +203,7 @@ async def _wanted(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
 
 async def _passed(
     program: asyncio.subprocess.Process,
-    given: Sequence[DigestTask | DigestBlock],
+    given: AsyncIterator[_Given],
     writer: asyncio.StreamWriter,
 ) -> str:
     """Pass on what a program says; returns why it failed."""
@@ -207,7 +213,7 @@ async def _passed(
     words = asyncio.create_task(program.stderr.read())
     try:
         with suppress(BrokenPipeError, ConnectionResetError):  # its status says why
-            for message in given:
+            async for message in given:
                 program.stdin.write(encode_digest(message))
                 await program.stdin.drain()
             program.stdin.close()
