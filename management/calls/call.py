@@ -4,8 +4,6 @@ import asyncio
 import re
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from email.message import Message
-from email.parser import BytesParser
 from typing import Annotated, Any, Protocol, TypeVar, get_args, get_origin
 
 import msgspec
@@ -13,6 +11,7 @@ import msgspec
 from routelog.management.calls.broker_side import BrokerSide
 from routelog.management.calls.caller import Caller
 from routelog.management.calls.failures import Refused, bad_request
+from routelog.management.calls.file_form import FORM, BadForm, fields_of_form
 from routelog.management.calls.json_turns import (
     decoded_in_turns,
     elements_in_turns,
@@ -24,7 +23,6 @@ from routelog.management.sampling.sampler import Sampler
 from routelog.management.sampling.statistics import BadSpan, Statistics
 from routelog.vhosts import MalformedJson, VirtualHost
 
-FORM = "multipart/form-data"
 LINES = "application/x-ndjson"  # a JSON value in each line
 FILE = "file"  # the field, as in RabbitMQ
 
@@ -55,35 +53,13 @@ _BLANK = re.compile(rb"\s*")
 _BOOLEANS = {"true": True, "false": False}
 
 
-class BadForm(Exception):
-    """A form is malformed, or has no file."""
-
-
-def is_form(content_type: str) -> bool:
-    """Whether a body of this type is a form."""
-    return _kind(content_type) == FORM
-
-
 def _kind(content_type: str) -> str:
     return content_type.partition(";")[0].strip().lower()
 
 
-def file_in_form(content_type: str, body: bytes) -> bytes:
-    """The content of the field `file`.
-
-    Raises:
-        BadForm: there is none.
-    """
-    kind = Message()
-    kind["Content-Type"] = content_type
-    boundary = kind.get_boundary()
-    if not boundary:
-        raise BadForm("the type of the form has no boundary")
-    _, *parts = (b"\r\n" + body).split(b"\r\n--" + boundary.encode(errors="replace"))
-    for part in parts:
-        head, _, content = part.removeprefix(b"\r\n").partition(b"\r\n\r\n")
-        about = BytesParser().parsebytes(head, headersonly=True)
-        if about.get_param("name", header="content-disposition") == FILE:
+def _file_in_form(content_type: str, body: bytearray) -> bytes:
+    for name, content in fields_of_form(content_type, body):
+        if name == FILE:
             return content
     raise BadForm(f"the form has no field '{FILE}'")
 
@@ -231,9 +207,8 @@ class Call:
         """
         body, content_type = await self.content(bytes_max), self.header("Content-Type")
         try:
-            return await _decoded(
-                file_in_form(content_type, bytes(body)) if is_form(content_type) else body
-            )
+            is_form = _kind(content_type) == FORM
+            return await _decoded(_file_in_form(content_type, body) if is_form else body)
         except BadForm as error:
             raise bad_request(str(error)) from None
 

@@ -8,7 +8,8 @@ from typing import Any, TypedDict
 import msgspec
 
 from routelog.management.calls.answer import Row
-from routelog.management.calls.call import FILE, FORM, LINES
+from routelog.management.calls.call import FILE, LINES
+from routelog.management.calls.file_form import FORM
 from routelog.management.calls.listing import COLUMNS, ORDER, PAGES
 from routelog.management.calls.operation import Operation, Parameter
 from routelog.management.calls.path_template import PART, plain

@@ -2,18 +2,19 @@
 
 import asyncio
 import hmac
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import cache
 from typing import Any
 from urllib.parse import parse_qs, quote
 
-from aiohttp import BodyPartReader, web
+from aiohttp import web
 
 from routelog.management.calls.authentication import by_password
 from routelog.management.calls.broker_side import BrokerSide
 from routelog.management.calls.call import in_body_time
 from routelog.management.calls.caller import Caller, Need
 from routelog.management.calls.failures import Refused, bad_request, refused
+from routelog.management.calls.file_form import FORM, BadForm, fields_of_form
 from routelog.management.calls.http_connection import HttpConnection
 from routelog.management.calls.path_template import matched, part_names
 from routelog.management.calls.request_origin import check_site
@@ -30,7 +31,7 @@ from routelog.management.server.page_table import PAGES, Page
 
 FORM_BYTES_MAX = 256 * 1024  # read and taken apart in one turn: 2 ms
 FIELDS_MAX = 1_000
-UPLOAD_BYTES_MAX = DOCUMENT_BYTES_MAX + FORM_BYTES_MAX  # of a form with a file, read in pieces
+UPLOAD_BYTES_MAX = DOCUMENT_BYTES_MAX + FORM_BYTES_MAX  # of a form with a file
 
 PAGE_HEADERS = {
     "Content-Security-Policy": (
@@ -88,7 +89,7 @@ class PageServer:
         to = "/"
         try:
             check_site(request.headers, request.scheme)
-            form = await _form(request)
+            form = await _form(request, takes_file=False)
             name, to = _first(form, "user"), own_path(_first(form, "to"))
             password = _first(form, "password").encode()
             caller = await by_password(self._broker, name, password, client_host(request))
@@ -299,48 +300,39 @@ def _loaded() -> tuple[Rendering, StaticFiles]:
 # -- requests
 
 
-async def _form(request: web.Request) -> dict[str, list[str]]:
-    async with in_body_time():
-        return await _form_as_it_comes(request)
-
-
-async def _form_as_it_comes(request: web.Request) -> dict[str, list[str]]:
-    if request.content_type == "multipart/form-data":
-        return await _form_with_file(request)
-    body = bytearray()
-    async for piece in request.content.iter_any():
-        body += piece
-        _check_size(len(body), FORM_BYTES_MAX)
+async def _form(request: web.Request, *, takes_file: bool = True) -> dict[str, list[str]]:
+    # Strangers send no file: their forms stay small.
+    has_file = takes_file and request.content_type == FORM
+    body = await _body(request, UPLOAD_BYTES_MAX if has_file else FORM_BYTES_MAX)
     try:
+        if has_file:
+            return _with_texts(fields_of_form(request.headers["Content-Type"], body))
         # Browsers write the ends of lines as HTTP does.
         text = body.decode("ascii").replace("%0D%0A", "%0A")
         return parse_qs(text, keep_blank_values=True, errors="strict", max_num_fields=FIELDS_MAX)
+    except BadForm as error:
+        raise bad_request(str(error)) from None
     except ValueError:
-        raise bad_request("this is no form") from None
+        raise bad_request("this is no form, or a file that is no text") from None
 
 
-async def _form_with_file(request: web.Request) -> dict[str, list[str]]:
+async def _body(request: web.Request, bytes_max: int) -> bytearray:
+    body = bytearray()
+    async with in_body_time():
+        async for piece in request.content.iter_any():
+            body += piece
+            if len(body) > bytes_max:
+                reason = f"a form is larger than {bytes_max} bytes"
+                raise Refused(413, "payload_too_large", reason)
+    return body
+
+
+def _with_texts(fields: Iterable[tuple[str, bytes]]) -> dict[str, list[str]]:
     # A file is one more text of the form.
     form: dict[str, list[str]] = {}
-    size = 0
-    try:
-        async for part in await request.multipart():
-            if not isinstance(part, BodyPartReader) or len(form) >= FIELDS_MAX:
-                raise bad_request("this is no form")
-            content = bytearray()
-            while piece := await part.read_chunk():
-                content += piece
-                size += len(piece)
-                _check_size(size, UPLOAD_BYTES_MAX)
-            form.setdefault(part.name or "", []).append(content.decode())
-    except ValueError:  # also what is no UTF-8
-        raise bad_request("this is no form, or a file that is no text") from None
+    for name, content in fields:
+        form.setdefault(name, []).append(content.decode())
     return form
-
-
-def _check_size(size: int, most: int) -> None:
-    if size > most:
-        raise Refused(413, "payload_too_large", f"a form is larger than {most} bytes")
 
 
 def _first(form: Mapping[str, list[str]], name: str) -> str:

@@ -195,6 +195,34 @@ async def test_a_form_that_cannot_be_is_refused(browser: Browser, body: bytes, s
         assert answer.status == status
 
 
+MULTIPART = {"Content-Type": "multipart/form-data; boundary=b"}
+FIELD = b'--b\r\nContent-Disposition: form-data; name="%s"\r\n\r\n%s\r\n'
+
+
+async def test_only_who_has_signed_in_sends_a_file(browser: Browser) -> None:
+    await browser.node.user("ann", "management")
+    body = FIELD % (b"user", b"ann") + FIELD % (b"password", b"secret") + b"--b--\r\n"
+    answer = await browser.ask("POST", "/sign-in", data=body, headers=MULTIPART)
+    assert (answer.status, "Set-Cookie" in answer.headers) == (401, False)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"--b\r\n\r\n\r\n" * 700,
+        FIELD % (b"a", b"") * 700,
+        b"--b\r\n" + b"x" * 10_000,
+        b"--b\r\nno colon\r\n\r\n" * 700,
+    ],
+)
+async def test_a_form_with_a_file_that_cannot_be_is_refused(browser: Browser, body: bytes) -> None:
+    await browser.sign_in_as("ann", "administrator")
+    for path in ("/do/publish", "/definitions/import", "/sign-out"):
+        data = body + b"\r\n--b--\r\n"
+        answer = await browser.ask("POST", path, data=data, headers=MULTIPART)
+        assert answer.status == 400, answer.text
+
+
 async def test_a_form_that_comes_late_does_not_keep_its_session(
     browser: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
