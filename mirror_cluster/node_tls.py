@@ -37,8 +37,8 @@ class NodeTls:
     """Contexts of a node, loaded anew while it runs.
 
     Attributes:
-        server: of a listener; a handshake replaces it by the latest one.
-        client: for who connects; the latest one.
+        server: for a handshake that begins; no session is resumed that an earlier one began.
+        client: for who connects.
         advice: beside what is said when one end does not accept the other: nothing.
         expiries: when the certificate expires, by file.
 
@@ -53,12 +53,11 @@ class NodeTls:
 
     def __init__(self, files: TlsFiles, host: str | None) -> None:
         self.files = files
+        self.server: ssl.SSLContext
         self.client: ssl.SSLContext
         self.expiries: Mapping[Path, datetime]
         self._host = host
         self.reload()
-        self.server = _context(files, ssl.PROTOCOL_TLS_SERVER)
-        self.server.sni_callback = self._choose
 
     def reload(self) -> None:
         """Load the files again, for new connections; those that are there stay.
@@ -78,13 +77,8 @@ class NodeTls:
             )
             raise TlsUnusable(f"{where}: {described(error)}") from None
         client.check_hostname = True
-        self._server, self.client = server, client
+        self.server, self.client = server, client
         self.expiries = {files.certificate: expiry}
-
-    def _choose(
-        self, connection: ssl.SSLObject | ssl.SSLSocket, name: str | None, _: ssl.SSLContext
-    ) -> None:
-        connection.context = self._server
 
 
 def handshake_failure(error: ssl.SSLError) -> str:

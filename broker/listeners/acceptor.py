@@ -51,7 +51,7 @@ class Acceptor:
     Args:
         listening: bound, listening and not blocking; closed with the acceptor.
         sockets: counts accepted sockets.
-        tls: the context of the handshake; None: none.
+        tls: the latest context, for each handshake; None: none.
         proxies: networks whose connections must begin with a PROXY header.
         serve: makes the protocol of a socket, given the client that a PROXY header names.
         note: writes to the log.
@@ -65,7 +65,7 @@ class Acceptor:
         loop: asyncio.AbstractEventLoop,
         *,
         sockets: AcceptedSockets,
-        tls: ssl.SSLContext | None,
+        tls: Callable[[], ssl.SSLContext] | None,
         proxies: Collection[Network],
         serve: Serve,
         note: TellEvent,
@@ -160,11 +160,13 @@ class Acceptor:
         accepted.closed()
 
     async def _hand_over(self, accepted: AcceptedSocket, served: ServedSocket) -> None:
-        seconds = None if self._tls is None else OPENING_SECONDS_MAX
+        context, seconds = None, None
+        if self._tls is not None:
+            context, seconds = self._tls(), OPENING_SECONDS_MAX
         protocol = cast(asyncio.BaseProtocol, served)
         try:
             await self._loop.connect_accepted_socket(
-                lambda: protocol, accepted.handle, ssl=self._tls, ssl_handshake_timeout=seconds
+                lambda: protocol, accepted.handle, ssl=context, ssl_handshake_timeout=seconds
             )
         except BaseException:
             served.never_connected()

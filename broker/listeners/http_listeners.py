@@ -103,7 +103,7 @@ class HttpListeners:
         self, host: str, port: int, certificates: TlsCertificates | None = None
     ) -> tuple[str, int]:
         listening = await listening_sockets(self._loop, host, port)
-        tls = None if certificates is None else certificates.context
+        tls = None if certificates is None else certificates.latest
         self._acceptors += _acceptors(
             listening, self._loop, self._sockets, self._accepted, self._note, tls
         )
@@ -169,7 +169,7 @@ def _acceptors(
     sockets: AcceptedSockets,
     serve: Serve,
     note: TellEvent,
-    tls: ssl.SSLContext | None,
+    tls: Callable[[], ssl.SSLContext] | None,
 ) -> list[Acceptor]:
     return [
         Acceptor(each, loop, sockets=sockets, tls=tls, proxies=(), serve=serve, note=note)

@@ -117,7 +117,7 @@ class Listeners:
                 listening,
                 self._loop,
                 sockets=self._sockets,
-                tls=None if certificates is None else certificates.context,
+                tls=None if certificates is None else certificates.latest,
                 proxies=self._proxies,
                 serve=self._serve,
                 note=self._note,

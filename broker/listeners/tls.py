@@ -64,7 +64,6 @@ class TlsCertificates:
     """Contexts by server name, loaded anew while the broker runs.
 
     Attributes:
-        context: of a listener; a handshake replaces it by the context of its server name.
         expiries: expiry of the certificates, by file.
     """
 
@@ -76,8 +75,14 @@ class TlsCertificates:
         """
         self._options = options
         self._default, self._named, self.expiries = self._load()
-        self.context = self._context(options.certificate, options.key)
-        self.context.sni_callback = self._choose
+
+    def latest(self) -> ssl.SSLContext:
+        """The context of a handshake that begins, which replaces it by that of the server name.
+
+        Each one has keys and sessions of its own: a client who was accepted by the authorities of an
+        earlier one, or before his certificate expired, cannot resume his session, and is verified again.
+        """
+        return self._default
 
     def reload(self) -> None:
         """Load the files again, for new handshakes; connections stay.
@@ -93,6 +98,7 @@ class TlsCertificates:
         options = self._options
         named = {name.lower(): self._context(file, None) for name, file in options.names.items()}
         default = self._context(options.certificate, options.key)
+        default.sni_callback = self._choose
         files = (options.certificate, *options.names.values())
         return default, named, {file: _expiry(file) for file in files}
 
@@ -119,10 +125,11 @@ class TlsCertificates:
     def _choose(
         self, connection: ssl.SSLObject | ssl.SSLSocket, name: str | None, _: ssl.SSLContext
     ) -> None:
-        # Also without a server name, so that a handshake uses the latest context.
         asked = (name or "").lower()
         wildcard = "*." + asked.partition(".")[2]
-        connection.context = self._named.get(asked) or self._named.get(wildcard) or self._default
+        named = self._named.get(asked) or self._named.get(wildcard)
+        if named is not None:
+            connection.context = named
 
 
 def warn_of_readers(keys: Iterable[Path]) -> None:

@@ -110,11 +110,13 @@ def test_a_renewed_certificate_is_shown_and_new_authorities_are_asked_for(tmp_pa
     assert serial(tls, client) == first
     tls.reload()
     assert serial(tls, client) != first
+    server = tls.server
     node_files(trustme.CA(), tmp_path)
     tls.reload()
     with pytest.raises(ssl.SSLCertVerificationError):
         serial(tls, client)
     assert serial(tls, tls.client)
+    assert tls.server is not server  # with which the client could resume his session
 
 
 def test_a_failed_handshake_is_told_in_words(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ def shown(certificates: TlsCertificates, name: str | None) -> str:
     AUTHORITY.configure_trust(client_context)
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     client = client_context.wrap_bio(to_client, to_server, server_hostname=name)
-    server = certificates.context.wrap_bio(to_server, to_client, server_side=True)
+    server = certificates.latest().wrap_bio(to_server, to_client, server_side=True)
     for _ in range(3):
         for side in (client, server):
             try:
@@ -74,6 +74,55 @@ def test_a_renewed_certificate_is_shown_and_a_broken_one_changes_nothing(tmp_pat
     assert shown(certificates, None) == "new.test"
 
 
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+@pytest.mark.parametrize("name", ["mq.test", "other.test"])
+def test_who_is_not_accepted_any_more_cannot_resume_a_session(
+    version: ssl.TLSVersion, name: str, tmp_path: Path
+) -> None:
+    authorities = tmp_path / "authorities.pem"
+    AUTHORITY.cert_pem.write_to_path(str(authorities))
+    certificates = TlsCertificates(
+        TlsOptions(
+            pem(tmp_path, "mq.test"),
+            authorities=authorities,
+            verification="required",
+            names={"other.test": pem(tmp_path, "other.test")},
+        )
+    )
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    AUTHORITY.configure_trust(context)
+    AUTHORITY.issue_cert("app.test").configure_cert(context)
+    context.maximum_version = version
+    first, _ = connected(certificates, context, name)
+    again, _ = connected(certificates, context, name, first.session)
+    assert again.session_reused
+    trustme.CA().cert_pem.write_to_path(str(authorities))
+    certificates.reload()
+    with pytest.raises(ssl.SSLCertVerificationError):
+        connected(certificates, context, name, again.session)
+
+
+def connected(
+    certificates: TlsCertificates,
+    context: ssl.SSLContext,
+    name: str,
+    session: ssl.SSLSession | None = None,
+) -> tuple[ssl.SSLObject, ssl.SSLObject]:
+    """Both ends behind a handshake and, so that the client has its session, a byte."""
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = context.wrap_bio(to_client, to_server, server_hostname=name, session=session)
+    server = certificates.latest().wrap_bio(to_server, to_client, server_side=True)
+    for _ in range(3):
+        for side in (client, server):
+            try:
+                side.do_handshake()
+            except ssl.SSLWantReadError:
+                continue
+    server.write(b"x")
+    assert client.read(1) == b"x"
+    return client, server
+
+
 def test_what_cannot_be_used_is_named(tmp_path: Path) -> None:
     file = pem(tmp_path, "mq.test")
     missing = tmp_path / "missing.pem"
@@ -106,14 +155,14 @@ def test_an_encrypted_key_is_refused_and_nobody_is_asked(tmp_path: Path) -> None
 
 def test_versions_below_the_oldest_are_refused(tmp_path: Path) -> None:
     file = pem(tmp_path, "mq.test")
-    assert TlsCertificates(TlsOptions(file)).context.minimum_version == ssl.TLSVersion.TLSv1_2
+    assert TlsCertificates(TlsOptions(file)).latest().minimum_version == ssl.TLSVersion.TLSv1_2
     newest = TlsCertificates(TlsOptions(file, version_min="1.3"))
-    assert newest.context.minimum_version == ssl.TLSVersion.TLSv1_3
+    assert newest.latest().minimum_version == ssl.TLSVersion.TLSv1_3
 
 
 def test_no_suite_is_without_authentication_of_what_it_encrypts(tmp_path: Path) -> None:
     file = pem(tmp_path, "mq.test")
-    suites = [suite["name"] for suite in TlsCertificates(TlsOptions(file)).context.get_ciphers()]
+    suites = [suite["name"] for suite in TlsCertificates(TlsOptions(file)).latest().get_ciphers()]
     assert suites
     assert all("GCM" in name or "CHACHA20" in name for name in suites), suites
     assert any(name.startswith("ECDHE-") for name in suites)  # of TLS 1.2

@@ -144,7 +144,7 @@ async def world(
         listening,
         loop,
         sockets=made.near,
-        tls=tls,
+        tls=None if tls is None else lambda: tls,
         proxies=(),
         serve=passing.serve,
         note=lambda *_, **__: None,
