@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Annotated, Any, Protocol, TypeVar, get_args, get_origin
 
 import msgspec
+from aiohttp import web
 
 from routelog.management.calls.broker_side import BrokerSide
 from routelog.management.calls.caller import Caller
@@ -69,7 +70,7 @@ async def in_body_time() -> AsyncIterator[None]:
     """Read a body, which has to come in time.
 
     Raises:
-        Refused: it did not.
+        Refused: it did not, or is not encoded as its headers say.
     """
     try:
         async with asyncio.timeout(BODY_SECONDS_MAX):
@@ -77,6 +78,8 @@ async def in_body_time() -> AsyncIterator[None]:
     except TimeoutError:
         reason = f"the body did not come within {BODY_SECONDS_MAX:g} seconds"
         raise Refused(408, "request_timeout", reason) from None
+    except web.RequestPayloadError:
+        raise bad_request("the body is malformed") from None
 
 
 class Content(Protocol):

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
-from routelog.management.calls.failures import Refused
+from routelog.management.calls.failures import Refused, bad_request
 
 ANY = "*"
 
@@ -62,6 +62,22 @@ class HostNames:
         if "." not in name and ":" not in name:
             return True
         return name in self._names or name.endswith(self._zones or "\0") or _is_address(name)
+
+
+def port_of(host: str, scheme: str) -> int:
+    """The port that a request was sent to, as its header `Host` says, which may be empty.
+
+    Raises:
+        Refused: 400, the header is malformed.
+    """
+    try:
+        where = urlsplit(f"//{host}")
+        port = where.port
+        if host and not (host.isascii() and where.netloc == host and where.hostname):
+            raise ValueError
+    except ValueError:
+        raise bad_request("the header 'Host' is malformed") from None
+    return port or _PORTS[scheme]
 
 
 def _is_address(name: str) -> bool:

@@ -17,7 +17,7 @@ from routelog.management.calls.failures import Refused, bad_request, refused
 from routelog.management.calls.file_form import FORM, BadForm, fields_of_form
 from routelog.management.calls.http_connection import HttpConnection
 from routelog.management.calls.path_template import matched, part_names
-from routelog.management.calls.request_origin import check_site
+from routelog.management.calls.request_origin import check_site, port_of
 from routelog.management.pages.changes import in_words, own_path
 from routelog.management.pages.definition_pages import DOCUMENT_BYTES_MAX
 from routelog.management.pages.frame import menu_state, names_of_vhosts, opened_menu
@@ -341,7 +341,7 @@ def _first(form: Mapping[str, list[str]], name: str) -> str:
 
 def _cookie_name(request: web.Request) -> str:
     # Cookies do not know ports: each node of a machine has one of its own name.
-    return f"routelog-{request.url.port}"
+    return f"routelog-{port_of(request.headers.get('Host', ''), request.scheme)}"
 
 
 def _is_https(request: web.Request) -> bool:

@@ -24,7 +24,7 @@ from routelog.management.calls.http_connection import HttpConnection
 from routelog.management.calls.listing import PAGES, list_query, listed, wanted_columns
 from routelog.management.calls.log_tokens import LogTokens
 from routelog.management.calls.path_template import matched
-from routelog.management.calls.request_origin import SAFE_METHODS, check_origin
+from routelog.management.calls.request_origin import SAFE_METHODS, check_origin, port_of
 from routelog.management.calls.stored_answer import StoredAnswers
 from routelog.management.sampling.sampler import Sampler
 from routelog.management.server.api_calls import ApiCalls
@@ -118,8 +118,10 @@ class ManagementServer(HttpServer):
         """Turn whatever a handler raises into an answer, and add what every answer has."""
         try:
             assert isinstance(request.protocol, HttpConnection)
+            host = request.headers.get("Host", "")
+            port_of(host, request.scheme)
             if not request.protocol.is_tls:
-                self._broker.host_names.check(request.headers.get("Host", ""))
+                self._broker.host_names.check(host)
             response = await handler(request)
         except web.HTTPMethodNotAllowed as error:
             response = _methods(request, error)

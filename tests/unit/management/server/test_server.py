@@ -26,6 +26,16 @@ from routelog.management.server.server import HEADERS, REALM, ManagementServer
 from routelog.management.views import queues
 from routelog.vhosts import Permission, User, UserDirectory
 
+MALFORMED_HOSTS = [
+    b"\xff",
+    b"\xff.example",
+    b"10.0.0.1:99999",
+    b"10.0.0.1:abc",
+    b"a:b:c",
+    b"http://[",
+    b"[::1",
+    b":80",
+]
 TOKEN = {"Authorization": "Bearer token"}
 
 
@@ -205,6 +215,31 @@ async def test_a_body_that_does_not_come_is_not_waited_for(
         line = await asyncio.wait_for(reader.readline(), 60)
         assert line == b"HTTP/1.1 408 Request Timeout\r\n"
         writer.close()
+
+
+@pytest.mark.parametrize("host", MALFORMED_HOSTS)
+async def test_a_malformed_host_is_refused_and_is_no_fault_of_ours(
+    served: Served, host: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    for path in (b"/", b"/api/overview", b"/static/none"):
+        head = b"GET %s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n" % (path, host)
+        assert (await served.raw(head)).split()[1] == b"400", path
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "deflate"])
+async def test_a_body_that_cannot_be_unpacked_is_refused_and_is_no_fault_of_ours(
+    served: Served, encoding: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    for head in (
+        "PUT /api/users/u HTTP/1.1\r\nAuthorization: Bearer token",
+        "POST /api/login HTTP/1.1",
+        "POST /sign-in HTTP/1.1",
+    ):
+        said = f"Host: localhost\r\nConnection: close\r\nContent-Encoding: {encoding}"
+        request = f"{head}\r\n{said}\r\nContent-Length: 8\r\n\r\nnonsense"
+        assert (await served.raw(request.encode())).split()[1] == b"400", head
+    assert not caplog.records
 
 
 async def test_errors_of_paths_and_methods_are_json(served: Served) -> None:
