@@ -34,7 +34,7 @@ def reply_text(code: int, reason: str) -> str:
 
 def short_text(text: str) -> str:
     """A text, cut to what fits in a short string; a cut shows as `...`."""
-    encoded = text.encode()
+    encoded = text.encode(errors="replace")
     if len(encoded) <= REPLY_TEXT_BYTES_MAX:
         return encoded.decode()
     return encoded[: REPLY_TEXT_BYTES_MAX - 3].decode(errors="ignore") + "..."
@@ -46,7 +46,8 @@ class AmqpError(Exception):
     def __init__(self, code: int, reason: str) -> None:
         super().__init__(reply_text(code, reason))
         self.code = code
-        self.reason = reason
+        # It may quote a routing key, whose octets that are no UTF-8 are surrogates.
+        self.reason = reason.encode(errors="replace").decode()
 
 
 class HardError(AmqpError):

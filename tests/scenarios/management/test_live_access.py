@@ -86,6 +86,9 @@ def test_topic_permissions_hold_for_keys_copies_and_bindings(door, clients, name
     code, text = refused(channel, lambda: channel.basic_publish("amq.topic", "other.news", b"m"))
     assert (code, "topic 'other.news' in exchange 'amq.topic'" in text) == (403, True)
     channel = connection.channel()
+    code, text = refused(channel, lambda: channel.basic_publish("amq.topic", b"\xff", b"m"))
+    assert (code, "topic '?' in exchange 'amq.topic'" in text) == (403, True)
+    channel = connection.channel()
     copied = pika.BasicProperties(headers={"BCC": ["other.news"]})
     assert (
         refused(channel, lambda: channel.basic_publish("amq.topic", f"{name}.x", b"m", copied))[0]

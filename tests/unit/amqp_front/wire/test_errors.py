@@ -3,7 +3,14 @@
 import pytest
 
 from routelog.amqp_front.wire import errors
-from routelog.amqp_front.wire.errors import CODE_NAMES, NOT_FOUND, HardError, SoftError, reply_text
+from routelog.amqp_front.wire.errors import (
+    CODE_NAMES,
+    NOT_FOUND,
+    HardError,
+    SoftError,
+    reply_text,
+    short_text,
+)
 
 
 def test_a_reply_text_begins_with_the_name_of_its_code() -> None:
@@ -23,6 +30,13 @@ def test_a_reply_text_fits_in_a_short_string(letter: str, length: int) -> None:
         assert text.endswith("...")
         assert whole.startswith(text[:-3])
         assert 255 - 4 < size <= 255
+
+
+def test_octets_of_a_key_that_are_no_utf_8_are_replaced() -> None:
+    key = b"a\xff".decode(errors="surrogateescape")
+    error = SoftError(NOT_FOUND, f"topic '{key}'")
+    assert (str(error), error.reason) == ("NOT_FOUND - topic 'a?'", "topic 'a?'")
+    assert short_text(key) == "a?"
 
 
 def test_every_code_has_its_name() -> None:
