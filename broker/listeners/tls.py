@@ -21,7 +21,7 @@ from routelog.log_backend import others_may_read, read_small
 
 log = logging.getLogger(__name__)
 
-FILE_BYTES_MAX = 1_048_576  # the part of a file that is searched for the first certificate
+FILE_BYTES_MAX = 1_048_576  # the part of a file that is searched, or compared with what it was
 
 Verification = Literal["none", "optional", "required"]
 
@@ -74,7 +74,11 @@ class TlsCertificates:
             CertificateUnusable: one of the files.
         """
         self._options = options
-        self._default, self._named, self.expiries = self._load()
+        self._authorities = b""
+        self._named: dict[str, ssl.SSLContext] = {}
+        self.expiries: dict[Path, datetime] = {}
+        for unusable in self._load():
+            raise unusable
 
     def latest(self) -> ssl.SSLContext:
         """The context of a handshake that begins, which replaces it by that of the server name.
@@ -88,19 +92,37 @@ class TlsCertificates:
         """Load the files again, for new handshakes; connections stay.
 
         Raises:
-            CertificateUnusable: one of the files; nothing has changed.
+            CertificateUnusable: one of the files, but those of server names; nothing has changed.
         """
-        self._default, self._named, self.expiries = self._load()
+        for unusable in self._load():
+            log.error("the certificate of a server name is not renewed: %s", unusable)
 
-    def _load(
-        self,
-    ) -> tuple[ssl.SSLContext, dict[str, ssl.SSLContext], dict[Path, datetime]]:
-        options = self._options
-        named = {name.lower(): self._context(file, None) for name, file in options.names.items()}
+    def _load(self) -> list[CertificateUnusable]:
+        """Load all files; returns what is wrong with those of server names.
+
+        A name without a usable file keeps its context as long as the authorities are the same: behind a
+        change it has the context of other names, so that nobody is accepted by an earlier authority.
+        """
+        options, authorities = self._options, b""
         default = self._context(options.certificate, options.key)
         default.sni_callback = self._choose
-        files = (options.certificate, *options.names.values())
-        return default, named, {file: _expiry(file) for file in files}
+        if options.authorities is not None:
+            authorities = _content(options.authorities)
+        expiries = {options.certificate: _expiry(options.certificate)}
+        named: dict[str, ssl.SSLContext] = {}
+        unusable = []
+        for name, file in options.names.items():
+            asked = name.lower()
+            try:
+                named[asked] = self._context(file, None)
+                expiries[file] = _expiry(file)
+            except CertificateUnusable as error:
+                unusable.append(error)
+                if asked in self._named and authorities == self._authorities:
+                    named[asked], expiries[file] = self._named[asked], self.expiries[file]
+        self._default, self._named = default, named
+        self._authorities, self.expiries = authorities, expiries
+        return unusable
 
     def _context(self, certificate: Path, key: Path | None) -> ssl.SSLContext:
         options = self._options
@@ -141,9 +163,16 @@ def warn_of_readers(keys: Iterable[Path]) -> None:
 
 def _expiry(file: Path) -> datetime:
     try:
-        return expires_at(read_small(file, FILE_BYTES_MAX).decode("ascii", errors="replace"))
-    except (OSError, ValueError) as error:
+        return expires_at(_content(file).decode("ascii", errors="replace"))
+    except ValueError as error:
         raise CertificateUnusable(f"TLS certificate {file}: {_described(error)}") from None
+
+
+def _content(file: Path) -> bytes:
+    try:
+        return read_small(file, FILE_BYTES_MAX)
+    except OSError as error:
+        raise CertificateUnusable(f"TLS file {file}: {_described(error)}") from None
 
 
 def _no_password() -> str:

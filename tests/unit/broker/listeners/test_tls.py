@@ -74,6 +74,53 @@ def test_a_renewed_certificate_is_shown_and_a_broken_one_changes_nothing(tmp_pat
     assert shown(certificates, None) == "new.test"
 
 
+def test_one_unusable_file_of_a_name_keeps_no_other_certificate(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    main, one, other = pem(tmp_path, "mq.test"), pem(tmp_path, "one.test"), pem(tmp_path, "o.test")
+    certificates = TlsCertificates(TlsOptions(main, names={"one.test": one, "other.test": other}))
+    before = certificates.expiries
+    one.write_bytes(b"broken")
+    main.write_bytes(pem(tmp_path, "renewed.test").read_bytes())
+    other.write_bytes(pem(tmp_path, "other.test").read_bytes())
+    certificates.reload()
+    assert shown(certificates, "mq.test") == "renewed.test"
+    assert shown(certificates, "other.test") == "other.test"
+    assert shown(certificates, "one.test") == "one.test"
+    assert certificates.expiries[one] == before[one]
+    assert "the certificate of a server name is not renewed: TLS certificate" in caplog.text
+    one.write_bytes(pem(tmp_path, "new.test").read_bytes())
+    certificates.reload()
+    assert shown(certificates, "one.test") == "new.test"
+
+
+def test_a_name_with_an_unusable_file_does_not_go_on_with_earlier_authorities(
+    tmp_path: Path,
+) -> None:
+    authorities, one = tmp_path / "authorities.pem", pem(tmp_path, "one.test")
+    AUTHORITY.cert_pem.write_to_path(str(authorities))
+    certificates = TlsCertificates(
+        TlsOptions(
+            pem(tmp_path, "mq.test"),
+            authorities=authorities,
+            verification="optional",
+            names={"one.test": one},
+        )
+    )
+    one.unlink()
+    certificates.reload()
+    assert shown(certificates, "one.test") == "one.test"
+    trustme.CA().cert_pem.write_to_path(str(authorities))
+    certificates.reload()
+    assert shown(certificates, "one.test") == "mq.test"
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    AUTHORITY.configure_trust(context)
+    AUTHORITY.issue_cert("app.test").configure_cert(context)
+    context.check_hostname = False
+    with pytest.raises(ssl.SSLCertVerificationError):
+        connected(certificates, context, "one.test")
+
+
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
 @pytest.mark.parametrize("name", ["mq.test", "other.test"])
 def test_who_is_not_accepted_any_more_cannot_resume_a_session(
