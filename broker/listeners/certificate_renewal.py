@@ -54,7 +54,7 @@ class CertificateRenewal:
 
     async def reload(self) -> None:
         """Read all certificates again; unusable ones are logged, and the old ones stay in use."""
-        for certificates in self._watched.values():
+        for certificates in list(self._watched.values()):  # another one may begin to listen
             try:
                 await asyncio.to_thread(certificates.reload)
             except ValueError as error:
