@@ -1,6 +1,7 @@
 """The socket of a connection: who is at the other end, what is unsent, and how it ends."""
 
 import asyncio
+import os
 import socket
 import struct
 from collections.abc import Sequence
@@ -88,6 +89,7 @@ class ClientSocket:
         "_kept",
         "_kept_bytes",
         "_long",
+        "_number",
         "_owner",
         "_proxied",
         "_services",
@@ -136,6 +138,8 @@ class ClientSocket:
             self.peer, self.name = address[0], f"{address[0]}:{address[1]}"
         elif isinstance(address, str):
             self.peer = address
+        has_port = isinstance(address, tuple) and address[1] > 0
+        self._number = 0 if has_port else _number(transport)
 
     @property
     def is_tls(self) -> bool:
@@ -159,6 +163,14 @@ class ClientSocket:
         if self._proxied is not None:
             client = self._proxied.address, self._proxied.port
         return client, own
+
+    def ends_name(self) -> str:
+        """What RabbitMQ calls a connection: the client's end, then ours.
+
+        A client without a port has a number instead, so that the name is of one connection.
+        """
+        peer, own = self.ends()
+        return f"{peer[0]}:{peer[1] or self._number} -> {own[0]}:{own[1]}"
 
     def keep_alive(self) -> None:
         """Let the system notice when the client is gone: it wants no heartbeats."""
@@ -325,6 +337,12 @@ def _end(transport: asyncio.Transport, which: str) -> tuple[str, int]:
     return (str(address[0]), int(address[1])) if isinstance(address, tuple) else ("", 0)
 
 
+def _number(transport: asyncio.Transport) -> int:
+    # No other open socket of this machine has the inode, whichever process has accepted it.
+    handle = transport.get_extra_info("socket")
+    return 0 if handle is None else os.fstat(handle.fileno()).st_ino
+
+
 def client_described(client: ClientSocket | None) -> dict[str, object]:
     """What the log says of a client: how it came in, and what it calls itself."""
     if client is None or client.identity is None:
@@ -352,9 +370,8 @@ def ends_for(client: ClientSocket | None, reason: str) -> None:
 
 
 def ends_name(client: ClientSocket | None) -> str:
-    """What RabbitMQ calls a connection: the client's end, then ours."""
-    peer, own = client.ends() if client is not None else (("", 0), ("", 0))
-    return f"{peer[0]}:{peer[1]} -> {own[0]}:{own[1]}"
+    """See `ClientSocket.ends_name`; of a connection whose socket was never there: no ends."""
+    return ":0 -> :0" if client is None else client.ends_name()
 
 
 def reset(transport: asyncio.Transport) -> None:

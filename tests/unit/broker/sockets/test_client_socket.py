@@ -1,6 +1,7 @@
 """The socket of a connection: its name, its outbox, and that it always ends."""
 
 import asyncio
+import re
 import socket
 from typing import Any, cast
 
@@ -105,6 +106,20 @@ def test_a_client_behind_a_proxy_is_called_after_itself() -> None:
     transport = cast(asyncio.Transport, Transport(("198.51.100.1", 9)))
     client = ClientSocket(transport, services_of(Timers()), Owner(), Endpoint("192.0.2.1", 7))
     assert (client.peer, client.name) == ("192.0.2.1", "192.0.2.1:7")
+
+
+def test_connections_without_a_port_have_names_of_their_own() -> None:
+    names = set()
+    with socket.socket(socket.AF_UNIX) as one, socket.socket(socket.AF_UNIX) as other:
+        for each in (one, other):
+            for address, proxied in (("", None), (("198.51.100.1", 9), Endpoint("0.0.0.0", 0))):
+                transport = Transport(address)
+                transport.socket = each
+                door = cast(asyncio.Transport, transport)
+                client = ClientSocket(door, services_of(Timers()), Owner(), proxied)
+                names.add(client.ends_name())
+    assert len(names) == 4
+    assert all(re.fullmatch(r"(0\.0\.0\.0)?:[1-9]\d* -> :0", each) for each in names), names
 
 
 def test_a_client_that_does_not_read_what_is_unsent_is_dropped_in_the_end() -> None:
