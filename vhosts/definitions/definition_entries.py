@@ -59,7 +59,7 @@ class UserEntry(UserContent, kw_only=True):
     """A user with his name and limits."""
 
     name: str
-    limits: dict[str, Any] = {}
+    limits: dict[str, Any] | None = None
 
 
 class VhostEntry(msgspec.Struct):

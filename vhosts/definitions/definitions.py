@@ -139,6 +139,7 @@ class Definitions:
     """What a document says; what belongs to a vhost or a user stands beside its name.
 
     Attributes:
+        users: with their limits; None: the document says nothing of them.
         kept: entries without effect.
         passwords: of users who come with one; they are hashed when the users are made.
         without_effect: what has none, in words: these entries, and keys of policies.
@@ -147,7 +148,7 @@ class Definitions:
         unread: what these would have declared: a kind, a vhost (of users and vhosts none), a name.
     """
 
-    users: list[tuple[User, Limits]] = field(default_factory=list)
+    users: list[tuple[User, Limits | None]] = field(default_factory=list)
     vhosts: list[VhostRecord] = field(default_factory=list)
     permissions: list[tuple[str, str, Permission]] = field(default_factory=list)
     topic_permissions: list[tuple[str, str, TopicPermission]] = field(default_factory=list)
@@ -271,7 +272,9 @@ class _Reader:
         return is_reserved
 
     def _user(self, entry: UserEntry) -> None:
-        self.read.users.append((entry.user(entry.name), checked_limits(USER_LIMITS, entry.limits)))
+        user, limits = entry.user(entry.name), entry.limits
+        checked = None if limits is None else checked_limits(USER_LIMITS, limits)
+        self.read.users.append((user, checked))
         if entry.password is not None:
             self.read.passwords[entry.name] = entry.password
         else:

@@ -38,7 +38,7 @@ class DefinitionsImport:
     """Brings definitions into a node; what is there already is kept, or replaced as in RabbitMQ.
 
     Users, permissions, policies, limits and parameters are replaced by those of their name;
-    exchanges, queues and bindings that exist stay as they are.
+    exchanges, queues and bindings that exist stay as they are, and so do a user's limits if none are said.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class DefinitionsImport:
 
     async def _hash(self, definitions: Definitions) -> None:
         # Before anything changes: others may be logging in, too many to wait for.
-        users: list[tuple[User, Limits]] = []
+        users: list[tuple[User, Limits | None]] = []
         for user, limits in definitions.users:
             password = definitions.passwords.get(user.name)
             if password is not None:
@@ -110,9 +110,10 @@ class DefinitionsImport:
             await self._vhosts.put(self.merged(record))
         for name, limits in self._each("vhost_limits", definitions.vhost_limits):
             await self._vhosts.set_limits(name, limits)
-        for user, limits in self._each("users", definitions.users):
+        for user, of_user in self._each("users", definitions.users):
             await self._users.put_user(user)
-            await self._users.set_limits(user.name, limits)
+            if of_user is not None:
+                await self._users.set_limits(user.name, of_user)
         for name, vhost, permission in self._each("permissions", definitions.permissions):
             await self._users.set_permissions(name, vhost, permission)
         for name, vhost, topic in self._each("topic_permissions", definitions.topic_permissions):

@@ -120,8 +120,10 @@ class _Comparison:
             yield _compared("vhosts", record.name, record.name, there, merged)
         for user, limits in definitions.users:
             found = users.find(user.name)
-            there = None if found is None else (found, dict(users.limits(user.name)))
-            wanted = None if user.name in definitions.passwords else (user, dict(limits))
+            held = users.limits(user.name)
+            there = None if found is None else (found, dict(held))
+            said = dict(held if limits is None else limits)
+            wanted = None if user.name in definitions.passwords else (user, said)
             planned = _compared("users", "", user.name, there, wanted)
             yield planned._replace(reason=hash_fault(user.password_hash))
         book = users.permissions

@@ -128,6 +128,27 @@ async def test_what_is_replaced_is_changed(
 
 
 @pytest.mark.parametrize(
+    ("said", "limits"),
+    [
+        ({}, {"max-channels": 3}),
+        ({"limits": {}}, {}),
+        ({"limits": []}, {}),
+        ({"limits": {"max-connections": 4}}, {"max-connections": 4}),
+    ],
+)
+async def test_limits_of_a_user_are_replaced_if_the_document_has_some(
+    world: World, said: dict[str, object], limits: dict[str, int]
+) -> None:
+    await world.take(document())
+    await world.users.set_limits("u", {"max-channels": 3})
+    wanted = document(users=said)
+    plan = await world.plan(wanted)
+    assert [each.verdict for each in plan.entries] == (["changed"] if said else [])
+    await world.take(wanted)
+    assert world.users.limits("u") == limits
+
+
+@pytest.mark.parametrize(
     ("kind", "change", "reason"),
     [
         ("exchanges", {"type": "fanout"}, "'fanout'"),
