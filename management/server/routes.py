@@ -141,7 +141,7 @@ ROUTES: tuple[Route, ...] = (
     # Health
     _health(f"{_HEALTH}/alarms", node_views.check_alarms),
     _health(f"{_HEALTH}/local-alarms", node_views.check_alarms),
-    _health(f"{_HEALTH}/certificate-expiration/{{within}}/{{unit}}", node_views.check_certificates),
+    _health(node_views.CERTIFICATES, node_views.check_certificates),
     _health(f"{_HEALTH}/virtual-hosts", node_views.check_ok),
     _health(f"{_HEALTH}/ready-to-serve-clients", node_views.check_ready),
     _health(f"{_HEALTH}/node-is-quorum-critical", node_views.check_quorum),

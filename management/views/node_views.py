@@ -45,6 +45,7 @@ from routelog.vhosts import (
     value_of,
 )
 
+CERTIFICATES = "/health/checks/certificate-expiration/{within}/{unit}"
 CLIENT_TOTALS = "/inner/client-totals"
 ALIVENESS_QUEUE = "aliveness-test"  # RabbitMQ's
 CRITICAL_QUEUES_MAX = 100  # of all durable ones, which are concerned alike
@@ -52,11 +53,16 @@ CRITICAL_QUEUES_MAX = 100  # of all durable ones, which are concerned alike
 _UNIT_DAYS = {"days": 1, "weeks": 7, "months": 30, "years": 365}
 # As a health check may say
 _PROTOCOLS = {"amqp091": "amqp", "amqp0-9-1": "amqp", "amqps": "amqp/ssl"}
+_NOWHERE = ("", 0)  # a node that does not lead tells only some of its listeners
 
 
 # Of the node, vhosts and queues; and of connections, channels and exchanges, which RabbitMQ calls detailed.
 _AGES = [int(stretch.age) for stretch in DAY]
 _RETENTION = {"global": _AGES, "basic": _AGES, "detailed": _AGES[:1]}
+
+
+class _Expired(msgspec.Struct):
+    expired: list[dict[str, Any]] = []
 
 
 class ClusterNameBody(msgspec.Struct):
@@ -316,8 +322,8 @@ def check_ready(call: Call) -> Answer:
 
 
 @answers(Healthy, failure=Unhealthy)
-def check_certificates(call: Call) -> Answer:
-    """Whether no certificate that clients are shown expires within a time."""
+async def check_certificates(call: Call) -> Answer:
+    """Whether no certificate that clients or other nodes are shown expires within a time, at any node."""
     text, days = call.path("within"), _UNIT_DAYS.get(call.path("unit").lower())
     if not (text.isascii() and text.isdigit() and len(text) < 6):
         raise bad_request("Invalid expiration value.")
@@ -329,8 +335,8 @@ def check_certificates(call: Call) -> Answer:
         {
             "node": node.name,
             "protocol": protocol,
-            "ip_address": node.listeners[protocol][0],
-            "port": node.listeners[protocol][1],
+            "ip_address": node.listeners.get(protocol, _NOWHERE)[0],
+            "port": node.listeners.get(protocol, _NOWHERE)[1],
             "certfile": str(file),
             "certfile_expires_on": f"{expiry:%Y-%m-%d %H:%M:%S}",
         }
@@ -338,6 +344,9 @@ def check_certificates(call: Call) -> Answer:
         for file, expiry in expiries.items()
         if expiry - now < within
     ]
+    for other in (await other_nodes(call, CERTIFICATES)).values(_Expired):
+        # Processes of one node have the same certificates.
+        expired += [each for each in other.expired if each not in expired]
     if not expired:
         return Value(Healthy(status="ok"))
     return failed("Certificates expiring", expired=expired)

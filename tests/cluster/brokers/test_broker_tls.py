@@ -39,6 +39,7 @@ def test_clients_of_all_nodes_go_on_when_the_leader_is_killed(tmp_path: Path) ->
         follower, last = others(cluster, leader)
         status, told = api(leader, "health/checks/certificate-expiration/1000/years")
         assert (status, told["expired"][0]["protocol"]) == (503, "clustering")
+        assert len({each["certfile"] for each in told["expired"]}) == len(NODES)
         stays = client(follower)
         leader.kill()
         publish(follower, "behind it")

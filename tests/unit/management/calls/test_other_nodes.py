@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +106,25 @@ async def test_rows_of_all_nodes_are_sorted_filtered_and_paged_together(
     found = await page(page="1", name="c", columns="name,node")
     assert '"filtered_count":2' in found
     assert '{"name":"c1","node":"routelog@here"},{"name":"C9","node":"routelog@here"}' in found
+
+
+async def test_certificates_of_other_nodes_expire_as_well(
+    leader: ManagedNode, front: ManagedNode
+) -> None:
+    async def expired() -> Any:
+        return await leader.ask(node_views.check_certificates, within="4", unit="weeks")
+
+    assert await expired() == {"status": "ok"}
+    soon = datetime.now(UTC) + timedelta(days=10)
+    front.expiries = {"amqp": {Path("/f.pem"): soon}, "clustering": {Path("/n.pem"): soon}}
+    leader.expiries = {"amqp": {Path("/c.pem"): soon}}
+    leader.silent = ["away"]
+    status, row = await expired()
+    found = [(each["protocol"], each["certfile"]) for each in row["expired"]]
+    assert (status, found) == (
+        503,
+        [("amqp", "/c.pem"), ("amqp", "/f.pem"), ("clustering", "/n.pem")],
+    )
 
 
 async def test_one_thing_is_found_at_the_node_that_has_it(leader: ManagedNode) -> None:
