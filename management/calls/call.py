@@ -122,7 +122,8 @@ class Call:
         query: of a repeated name, the first value.
         tokens: of logs.
         sampler: of the node's counters.
-        on_body: called when the body is there, which may be long after the caller was let in; it may raise.
+        on_body: called when the body is there, or another wait is over, which may be long after the caller was
+            let in; it may raise.
 
     Args:
         known: the parameters of the query that there are; None: any.

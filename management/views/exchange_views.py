@@ -129,13 +129,14 @@ async def put_exchange(call: Call) -> Answer:
     """Declare an exchange."""
     body = await call.body(ExchangeBody)
     name, vhost = exchange_name(call.path("name")), call.vhost
+    await vhost.until_free("exchange", name)
+    call.on_body()  # it may have been long
     call.caller.authorize(vhost.name, ResourceKind.EXCHANGE, name, Verb.CONFIGURE)
     for argument in ("alternate-exchange", "x-alternate-exchange"):
         alternate = body.arguments.get(argument)
         if isinstance(alternate, str):
             call.caller.authorize(vhost.name, ResourceKind.EXCHANGE, name, Verb.READ)
             call.caller.authorize(vhost.name, ResourceKind.EXCHANGE, alternate, Verb.WRITE)
-    await vhost.until_free("exchange", name)
     existed = vhost.routing.has_exchange(name)
     arguments = checked_arguments(body.arguments)
     exchange = Exchange(name, body.type, body.durable, body.auto_delete, body.internal, arguments)

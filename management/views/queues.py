@@ -304,10 +304,11 @@ async def put_queue(call: Call) -> Answer:
     """Declare a queue."""
     body = await call.body(QueueBody)
     name, vhost = call.path("name"), call.vhost
+    await vhost.until_free("queue", name)
+    call.on_body()  # it may have been long
     call.caller.authorize(vhost.name, ResourceKind.QUEUE, name, Verb.CONFIGURE)
     _authorize_dead_letters(call, name, body.arguments)
     arguments = checked_arguments(body.arguments)
-    await vhost.until_free("queue", name)
     existed = name in vhost.queues
     properties = QueueProperties(
         name, body.durable, auto_delete=body.auto_delete, arguments=arguments

@@ -201,6 +201,35 @@ async def test_a_body_that_comes_late_is_not_for_the_next_vhost_of_the_name(
     assert node.users.permissions.of_user("eve") == {}
 
 
+@pytest.mark.parametrize("kind", ["queues", "exchanges"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda users: users.delete_user("eve"),
+        lambda users: users.set_permissions("eve", "/", Permission("other", ".*", ".*")),
+    ],
+)
+async def test_who_waits_until_a_name_is_free_does_not_keep_his_rights(
+    served: Served,
+    kind: str,
+    change: Callable[[UserDirectory], Awaitable[object]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    users, vhost = served.node.users, served.node.vhost
+    await users.put_user(User("eve", "hash of secret", ("administrator",)))
+    await users.set_permissions("eve", "/", Permission(".*", ".*", ".*"))
+
+    async def until_free(*_: str) -> None:
+        await change(users)
+
+    monkeypatch.setattr(vhost, "until_free", until_free)
+    own = {"Authorization": "Basic " + b64encode(b"eve:secret").decode()}
+    body = {"type": "topic"} if kind == "exchanges" else {}
+    assert (await served.ask(f"/{kind}/%2F/mine", "PUT", own, json=body))[0] == 401
+    assert "mine" not in vhost.queues
+    assert not vhost.routing.has_exchange("mine")
+
+
 async def test_a_body_that_does_not_come_is_not_waited_for(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
