@@ -215,20 +215,33 @@ class RemoteDefinitions:
         self, name: str, connection: object, *, if_unused: bool, if_empty: bool
     ) -> Answer[int]:
         """See `VhostDefinitions`."""
-        number: int | None = None
-        if is_known := self._link.session.is_open:  # what others were answered
-            number = self._queues.number(name) if name in self._queues else 0
+        # Which one is meant, if it is known: that one may be deleted twice. An open session may have ended long
+        # ago, so that a queue which is not known may be there.
+        asked = self._link.session
+        number = self._queues.number(name) if self._knows(name) else None
         conditions = {"if_unused": if_unused, "if_empty": if_empty}
+
+        def refuse_another(there: int | None) -> None:
+            # It was declared before the end of the session was seen, or since: nobody knows.
+            if None not in (number, there) and there != number:
+                raise SessionLost(f"queue '{name}'", asked.leader)
+
+        async def first(session: FrontSession) -> None:
+            if session is not asked and name in self._queues:
+                refuse_another(self._queues.number(name))
 
         def here() -> Answer[int]:
             back = self._vhost.until_consumers_back() if if_unused else None
             if back is not None:
                 return then(back, lambda _: here())
             self._check()
+            queue = self._vhost.queues.get(name)
+            refuse_another(None if queue is None else queue.number)
             return self._vhost.delete_queue_of(name, connection, number=number, **conditions)
 
         said = {"name": name, **conditions, "number": number}
-        return self._change("delete_queue", said, here, connection, repeats=is_known)
+        is_meant = number is not None
+        return self._change("delete_queue", said, here, connection, first=first, repeats=is_meant)
 
     def delete_left(self, name: str) -> Done:
         """See `VhostDefinitions`: the leader sees that one leaves; what it was not given is to be back."""

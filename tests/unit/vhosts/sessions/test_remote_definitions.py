@@ -180,6 +180,58 @@ async def test_a_queue_of_others_is_not_deleted_in_the_place_of_one_that_is(
         leader.turns.run()
 
 
+def delete(front: Front) -> asyncio.Future[int]:
+    """A client deletes `q`."""
+    deleted = front.definitions.delete_queue_of("q", "c", if_unused=False, if_empty=False)
+    assert isinstance(deleted, asyncio.Future)
+    return deleted
+
+
+async def test_a_queue_that_is_not_known_here_is_deleted_where_it_is_led(front: Front) -> None:
+    # Others may have declared it while this session, which looks open, had ended.
+    deleted = delete(front)
+    call = await front.leader.asked()
+    assert call_of(call)[4]["number"] is None
+    front.leader.session.lost("silent")
+    with pytest.raises(SessionLost):  # and not that it is gone
+        await deleted
+
+
+async def test_a_queue_in_the_place_of_a_known_one_is_not_said_to_be_deleted(front: Front) -> None:
+    front.defined(LASTING, 7)
+    deleted = delete(front)
+    assert call_of(await front.leader.asked())[4]["number"] == 7
+    front.leader.session.lost("silent")
+    await settled_down()
+    front.gone(LASTING)
+    front.defined(LASTING, 12)
+    front.leader.open()
+    await front.leader.tells_all()
+    with pytest.raises(SessionLost):
+        await deleted
+    assert {each.kind for each in front.leader.said()} <= {Kind.QUEUE}
+
+
+@pytest.mark.parametrize("is_another", [True, False])
+async def test_a_queue_is_deleted_here_if_this_node_leads_it_now(
+    front: Front, is_another: bool
+) -> None:
+    queue = await value_of(front.node.vhost.declare_queue(LASTING, None))
+    front.defined(LASTING, queue.number - is_another)
+    deleted = delete(front)
+    await front.leader.asked()
+    front.vhosts.freeze()
+    front.vhosts.route_here()
+    front.leader.session.lost("this node is to lead")
+    front.vhosts.lead()
+    if is_another:
+        with pytest.raises(SessionLost):
+            await deleted
+    else:
+        assert await deleted == 0
+    assert queue.deleted is not is_another
+
+
 @pytest.mark.parametrize("method", ["delete_exchange", "unbind_queue", "unbind_exchange"])
 async def test_what_others_may_have_made_since_is_not_removed(front: Front, method: str) -> None:
     def removed() -> asyncio.Future[Any]:
