@@ -87,8 +87,7 @@ class AckTimeouts:
         if count := self._counts[consumer]:
             consumer.timed_out += count
             queue = consumer.queue
-            if not consumer.group:
-                queue.stand_aside(consumer)
+            queue.stand_aside(consumer)
             self._services.vhosts.events.note(
                 "delivery.timeout",
                 queue=queue.name,

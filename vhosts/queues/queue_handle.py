@@ -139,11 +139,13 @@ class AttachedConsumer(Consumer, Protocol):
         queue: what it consumes from.
         source: what it is served by.
         prefetch: deliveries that it may have unsettled; 0 is no limit.
+        lapsed: of its unsettled deliveries, those that were taken back.
     """
 
     queue: "QueueHandle"
     source: ConsumerSource
     prefetch: int
+    lapsed: int
 
 
 class QueueHandle(Recipient, ConsumerSource, Protocol):
@@ -207,7 +209,7 @@ class QueueHandle(Recipient, ConsumerSource, Protocol):
         """Deliver what is due, and then no more to a consumer."""
 
     def stand_aside(self, consumer: Consumer) -> None:
-        """Make a waiting consumer the single active one: this one does not acknowledge in time."""
+        """A consumer does not acknowledge in time: make a waiting one the single active one."""
 
     def get(self, *, while_paused: bool = False) -> Answer[Delivery | None]:
         """Hand out one message; None: none is ready, or the queue is paused.

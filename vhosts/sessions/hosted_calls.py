@@ -47,6 +47,7 @@ _Subject = Annotated[int, msgspec.Meta(ge=1, lt=1 << 32)]
 _NUMBER_END = 1 << 63  # of what compiled code takes, and AMQP
 _Number = Annotated[int, msgspec.Meta(ge=-_NUMBER_END, le=_NUMBER_END - 1)]
 _Count = Annotated[int, msgspec.Meta(ge=0, le=_NUMBER_END - 1)]
+_Held = Annotated[int, msgspec.Meta(ge=0, lt=1 << 32)]  # by a client
 
 
 class FrontConnection:
@@ -148,6 +149,7 @@ class ConsumeCall(_Call):
 
     Attributes:
         consumer: its number from here on.
+        lapsed: see `HostedConsumer`.
         group: name, expires, hold_bytes: see `GroupOptions`; None: none.
         place: see `stream_position`; a time is ["time", seconds since 1970].
         places, comes_back: see `ConsumeOptions`.
@@ -167,6 +169,7 @@ class ConsumeCall(_Call):
     channel: tuple[_Count, _Count] | None
     places: tuple[_Count, ...] = ()
     comes_back: bool = False
+    lapsed: _Held = 0
 
 
 class RedeliverCall(_Call):
@@ -259,6 +262,12 @@ def _detach(session: CallingSession, bound: BoundQueue, numbers: list[int]) -> D
     queue.detach({*consumers})
     session.leave(consumers)
     return vhost.consumers_left(queue.name) if consumers else None
+
+
+def _lapsed(session: CallingSession, bound: BoundQueue, number: int, count: int) -> None:
+    _, queue = bound.opened()
+    for consumer in session.consumers_of(queue, [number]):
+        consumer.lapse(count)
 
 
 def _stand_aside(session: CallingSession, bound: BoundQueue, number: int) -> None:
@@ -481,6 +490,7 @@ _QUEUE_METHODS: Mapping[str, _Method] = {
     "consume": (tuple[ConsumeCall], _consume),
     "cancel": (tuple[_Subject], _cancel),
     "detach": (tuple[list[_Subject]], _detach),
+    "lapsed": (tuple[_Subject, _Held], _lapsed),
     "stand_aside": (tuple[_Subject], _stand_aside),
     "qos": (tuple[_Subject, _Count, _Count], _qos),
     "redeliver": (tuple[RedeliverCall], _redeliver),

@@ -105,12 +105,13 @@ class HostedConsumer:
         prefetch: deliveries it may have unsettled; 0 is no limit.
         channel: shares its prefetch count; None: it has none.
         unacked: deliveries it has unsettled, those included that are to be delivered again.
+        lapsed: deliveries that were taken back, as its client did not settle them in time, and holds still.
         unsettled: deliveries that the front may settle or return.
         has_begun: the queue has it, or had it.
         is_gone: it is delivered nothing more; what it has unsettled may still be settled.
 
-    Invariant: `unacked` is the count of `unsettled`, of all `_again`, and of what transactions settle that are
-    under way.
+    Invariant: `unacked` is the count of `unsettled`, of all `_again`, of what transactions settle that are
+    under way, and `lapsed`.
     """
 
     __slots__ = (
@@ -124,6 +125,7 @@ class HostedConsumer:
         "exclusive",
         "has_begun",
         "is_gone",
+        "lapsed",
         "no_ack",
         "number",
         "prefetch",
@@ -160,7 +162,7 @@ class HostedConsumer:
         self.priority = priority
         self.prefetch = prefetch
         self.channel: HostedChannel | None = None
-        self.unacked = 0
+        self.unacked = self.lapsed = 0
         self.unsettled = Unsettled()
         self.has_begun = self.is_gone = False
         self._again: deque[_Redelivery] = deque()
@@ -237,6 +239,13 @@ class HostedConsumer:
         self.source.has_credit(self)
         if self.channel is not None:
             self.channel.let_go(count)
+
+    def lapse(self, count: int) -> None:
+        """Its client holds so many deliveries that were taken back."""
+        freed, self.lapsed = self.lapsed - count, count
+        self.let_go(freed)
+        if freed > 0 and not self.is_gone:
+            self.source.on_ready()
 
     def share(self, channel: HostedChannel) -> None:
         """Its channel has a prefetch count."""

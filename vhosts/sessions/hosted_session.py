@@ -626,6 +626,7 @@ class HostedSession:
             prefetch=wanted.prefetch,
         )
         self._consumers[wanted.consumer] = consumer
+        consumer.unacked = consumer.lapsed = wanted.lapsed
         if wanted.channel is not None:
             self.share_prefetch(consumer, *wanted.channel)
         return consumer
@@ -663,6 +664,7 @@ class HostedSession:
             del self._consumers[consumer.number]
         channel = consumer.channel
         if channel is not None:
+            consumer.lapse(0)
             channel.consumers.pop(consumer, None)
             if not channel.consumers and self._channels.get(channel.number) is channel:
                 del self._channels[channel.number]

@@ -144,6 +144,7 @@ class RemoteConsumer:
         self._session = session = self._queue.session
         self.partitions: dict[int, RemotePartition] = {}
         self._handed_bytes = self._handed_messages = self._credited_bytes = 0
+        self._told_lapsed = self._consumer.lapsed
         self.subject = session.add_consumer(self)
         queue, arguments = session.subject_of(self._queue), (self._arguments(),)
         session.ask(
@@ -160,6 +161,7 @@ class RemoteConsumer:
             "exclusive": consumer.exclusive,
             "priority": consumer.priority,
             "prefetch": consumer.prefetch,
+            "lapsed": self._told_lapsed,
             "group": None if group is None else [group.name, group.expires, group.hold_bytes],
             "place": _sent_place(options.place),
             "places": self._passed,
@@ -176,9 +178,25 @@ class RemoteConsumer:
 
     def _tell_prefetch(self, shared: ChannelPrefetch) -> None:
         self._told_prefetch = shared.count
+        self._tell("qos", shared.number, shared.count)
+
+    def _tell(self, method: str, *told: object) -> None:
         session = self._session
-        told = self.subject, shared.number, shared.count
-        session.tell("qos", *told, subject=session.subject_of(self._queue))
+        session.tell(method, self.subject, *told, subject=session.subject_of(self._queue))
+
+    def stand_aside(self) -> None:
+        """Its client has not settled in time: what waits for it here is for others, too."""
+        self._tell_lapsed()  # first, or the leader takes what comes back for room
+        for each in self._waiting:
+            self._credit(each)
+        self._put_back()
+        self._tell("stand_aside")
+
+    def _tell_lapsed(self) -> None:
+        # They fill its prefetch count, though nothing is unsettled at the leader.
+        if self._told_lapsed != self._consumer.lapsed:
+            self._told_lapsed = self._consumer.lapsed
+            self._tell("lapsed", self._told_lapsed)
 
     def _answered(self, value: object) -> None:
         if self.has_left:
@@ -318,7 +336,7 @@ class RemoteConsumer:
         shared = self._options.shared
         if shared is not None and shared.count != self._told_prefetch and not self.has_left:
             self._tell_prefetch(shared)
-        if self._waiting and not self._is_due:
+        if (self._waiting or self._told_lapsed) and not self._is_due:
             self._is_due = True
             self._session.call_soon(self._hand_on_due)
 
@@ -331,7 +349,8 @@ class RemoteConsumer:
 
     def _hand_on_due(self) -> None:
         self._is_due = False
-        if self._has_begun:
+        if self._has_begun and not self.has_left:
+            self._tell_lapsed()
             self._hand_on()
 
     def _hand_on(self, *, whole: bool = False) -> None:

@@ -274,8 +274,7 @@ class RemoteQueue:
         """See `QueueHandle`."""
         remote = self._consumers.get(consumer)
         if remote is not None:
-            session = self.link.session
-            session.tell("stand_aside", remote.subject, subject=session.subject_of(self))
+            remote.stand_aside()
 
     def has_credit(self, consumer: Consumer) -> None:
         """See `ConsumerSource`."""

@@ -511,6 +511,34 @@ async def test_the_next_single_active_consumer_follows_one_that_hangs(
     assert await other.bodies() == ["m0+", "m1+", "m2", "m3"]
 
 
+@pytest.mark.parametrize("is_shared", [False, True])
+async def test_others_get_what_a_consumer_that_hangs_had(
+    place: Place, channel: Channel, is_shared: bool
+) -> None:
+    queue, other = await place.queue(), Channel(place)
+    if is_shared:
+        channel.consumption.limit_channel(2)
+    else:
+        channel.consumption.prefetch = 2
+    await channel.consume(queue, consumer_timeout=1_000)
+    await place.publish(queue, *numbered(0, 2))
+    assert await channel.bodies() == ["m0", "m1"]
+    await other.consume(queue, "other")
+    place.node.turns.pass_seconds(5.0)
+    await place.publish(queue, "m2")
+    assert await other.bodies() == ["m0+", "m1+", "m2"]
+    await other.settle(3, multiple=True)
+    assert await place.value(other.consumption.close()) is None
+    await place.publish(queue, *numbered(3, 6))
+    assert await channel.bodies() == []  # it holds two tags
+    await channel.settle(1)
+    assert await channel.bodies() == ["m3"]
+    await channel.settle(2)
+    assert await channel.bodies() == ["m4"]
+    await channel.settle(4, multiple=True)
+    assert await channel.bodies() == ["m5"]
+
+
 # -- what only sessions do
 
 
@@ -548,6 +576,31 @@ async def test_old_tags_are_settled_in_vain_when_the_session_was_lost(
     await client.settle(5, multiple=True)
     assert await client.bodies() == ["m3"]
     assert queue.counters.ack == 3
+
+
+async def test_who_hangs_keeps_nothing_behind_a_lost_session(
+    remote: Place, front: PipedFront, client: Channel
+) -> None:
+    queue, other = await remote.queue(), Channel(remote)
+    client.consumption.prefetch = 2
+    await remote.publish(queue, *numbered(0, 4))
+    await client.consume(queue, consumer_timeout=1_000)
+    assert await client.bodies() == ["m0", "m1"]
+    front.cut()
+    await remote.rest()
+    front.open()
+    assert await client.bodies() == []  # two wait for it
+    remote.node.turns.pass_seconds(5.0)
+    await other.consume(queue)
+    assert await other.bodies() == ["m0+", "m1+", "m2", "m3"]
+    front.cut()
+    await remote.rest()
+    front.open()
+    await other.settle(4, multiple=True)  # in vain
+    assert await other.bodies() == ["m0+", "m1+", "m2+", "m3+"]
+    await other.close()
+    await client.settle(2, multiple=True)
+    assert await client.bodies() == ["m0+", "m1+"]
 
 
 async def test_a_consumer_may_want_to_end_with_its_session(

@@ -27,6 +27,7 @@ CALLS: list[tuple[str, list[Any]]] = [
     ("counts", []),
     ("cancel", [3]),
     ("detach", [[3, 4]]),
+    ("lapsed", [4, 2]),
     ("stand_aside", [4]),
     ("redeliver", [{"consumer": 3, "partition": 0, "first": 6, "end": 8}]),
     ("consume", [consume_call(consumer=5, no_ack=True)]),
@@ -34,7 +35,7 @@ CALLS: list[tuple[str, list[Any]]] = [
     ("consume", [consume_call(consumer=7, group=["g", None, None], place="first", prefetch=3)]),
     ("consume", [consume_call(consumer=8, filter={"x-filter": "TRUE"}, place=0)]),
     ("consume", [consume_call(consumer=9, exclusive=True)]),
-    ("consume", [consume_call(consumer=3, prefetch=2)]),
+    ("consume", [consume_call(consumer=3, prefetch=2, lapsed=1)]),
     ("consume", [consume_call(consumer=4, place="first", filter={"x-filter": "what is"})]),
 ]
 QUEUE_CALL = {

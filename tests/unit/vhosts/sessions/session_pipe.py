@@ -81,6 +81,7 @@ class RemoteTaker(Taker):
     def __init__(self, prefetch: int = 0, **options: Any) -> None:
         super().__init__(prefetch or None, **options)
         self.prefetch: int = prefetch
+        self.lapsed = 0
         self.is_stalled = False
         self.counts: list[int] = []
         self.queue: Any = None

@@ -221,6 +221,8 @@ BROKEN: list[tuple[str, list[Any]]] = [
     ("cancel", ["x"]),
     ("cancel", [0]),
     ("cancel", [1 << 32]),
+    ("lapsed", [1, -1]),
+    ("lapsed", [1, 1 << 32]),
     ("detach", [1]),
     ("detach", [["x"]]),
     ("consume", []),

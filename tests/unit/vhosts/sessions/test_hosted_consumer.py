@@ -371,6 +371,35 @@ async def test_the_single_active_consumer_is_followed_by_the_next(
     assert [each.consumer for each in front.deliveries()] == [first]
 
 
+async def test_what_a_client_holds_still_has_no_room_though_it_came_back(
+    front: HandFront, subject: int
+) -> None:
+    late = front.consume(subject, prefetch=2, channel=(5, 3))
+    other = front.consume(subject, prefetch=5, channel=(5, 3))
+    front.publish(subject, *numbered(0, 20))
+    channel = front.session._channels[5]
+
+    def got() -> dict[int, int]:
+        counts = {late: 0, other: 0}
+        for each in front.deliveries():
+            counts[each.consumer] += len(each.bodies)
+        return counts
+
+    assert got() == {late: 2, other: 1}
+    front.call("lapsed", late, 2, subject=subject)
+    front.give_back(late, 0, 2)
+    assert got() == {late: 0, other: 0}  # their channel is full
+    front.call("lapsed", late, 1, subject=subject)
+    counts = got()
+    assert sum(counts.values()) == 1
+    front.call("lapsed", late, 0, subject=subject)
+    assert sum(got().values()) == 1
+    again = front.consume(subject, prefetch=2, channel=(5, 6), lapsed=2)
+    assert (got().get(again), channel.unacked) == (None, 6)
+    front.call("cancel", again, subject=subject)
+    assert channel.unacked == 4  # what it holds is not given again
+
+
 async def test_consumers_of_a_channel_share_its_prefetch_count(
     node: Node, front: HandFront, subject: int
 ) -> None:

@@ -82,6 +82,7 @@ async def test_what_a_consumer_wants_is_sent_and_it_begins_with_the_answer(
         "channel": None,
         "places": [],
         "comes_back": False,
+        "lapsed": 0,
     }
     leader.delivers(subject_of(call), 0, records("m0"))
     assert (taker.source, taker.deliveries) == (None, [])
