@@ -113,6 +113,7 @@ class MirroredBroker(Broker):
         )
         hosted = self.sessions.lead(leadership)
         mirror.on_gone = hosted.barrier.gone
+        hosted.barrier.on_away = self.store.vhosts.await_consumers
         hosted.barrier.on_all_back = self.store.vhosts.consumers_back
 
         def known() -> asyncio.Future[int] | None:

@@ -49,6 +49,7 @@ class ProcessLeader(Broker):
             is_ending=lambda: place.page.is_ending,
         )
         hosted = self.sessions.lead(leadership)
+        hosted.barrier.on_away = self.store.vhosts.await_consumers
         hosted.barrier.on_all_back = self.store.vhosts.consumers_back
         # They may have other definitions, until they see that the process before this one has ended.
         hosted.barrier.expect(others, feed.position)

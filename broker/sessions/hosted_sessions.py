@@ -154,7 +154,7 @@ class HostedSessions:
         self._counted[front] = counted = self._counts.opened(send, outbox_bytes)
         end.on_told, end.on_counts = asked.told, counted.told
         send(SessionMessage(SessionKind.OPENED, number=self._leadership.epoch, first=position))
-        if not self.barrier.is_complete:
+        if self.barrier.are_away:
             end.ask_applied(position)
         if self._leadership.feed is not None:
             self._leadership.feed.begin(end, socket.write, outbox_bytes)
@@ -241,5 +241,7 @@ class HostedSessions:
             self._none_left.set()
         self._asked.pop(front).closed()
         self._counts.closed(self._counted.pop(front))
+        self.barrier.closed(
+            end, is_silent=socket.is_silent
+        )  # first: who is to come back has not left
         self._ending[front] = end.closed()
-        self.barrier.closed(end, is_silent=socket.is_silent)

@@ -1,4 +1,4 @@
-"""Whether a node that begins to lead knows the consumers of its queues: other nodes bring theirs back first.
+"""Whether a node that leads knows the consumers of its queues: other nodes bring theirs with their sessions.
 
 Until then nothing is judged by who consumes: no queue ends as unused, and no consumer is taken that comes for
 the first time: it could be exclusive, or stand in the way of one that is.
@@ -20,7 +20,7 @@ class AwaitedConsumers:
         self._back: asyncio.Future[None] | None = None
 
     def begin(self) -> None:
-        """This node begins to lead, or is about to stop: consumers are not known."""
+        """This node begins to lead, is about to stop, or a node's session was lost: consumers are not known."""
         if self._back is None:
             self._back = asyncio.get_running_loop().create_future()
 

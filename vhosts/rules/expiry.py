@@ -183,12 +183,19 @@ class QueueLease:
         self._rule_services = services
         self._seconds = milliseconds / 1_000
         self._timer = services.call_later(self._seconds, self._over)
+        self._is_over = False  # while consumers were away
 
     def renew(self) -> None:
         """The queue was used: start the lease anew."""
         self._timer.cancel()
+        self._is_over = False
         if not self._queue.deleted:
             self._timer = self._rule_services.call_later(self._seconds, self._over)
+
+    def consumers_back(self) -> None:
+        """All consumers are known: a lease that was over before begins anew."""
+        if self._is_over:
+            self.renew()
 
     def stop(self) -> None:
         """End the lease without deleting the queue."""
@@ -196,10 +203,10 @@ class QueueLease:
 
     def _over(self) -> None:
         # A queue with consumers is in use: the lease starts when the last one leaves.
-        # While some are awaited, it is renewed when they are back.
-        if not self._rule_services.has_begun:
+        services = self._rule_services
+        if not services.has_begun:
             self.renew()
-            return
-        is_used = self._queue.consumer_count or self._rule_services.awaited.are_away
-        if not is_used and not self._queue.deleted:
-            self._rule_services.remove(self._queue.name)
+        elif services.awaited.are_away:
+            self._is_over = True
+        elif not (self._queue.consumer_count or self._queue.deleted):
+            services.remove(self._queue.name)

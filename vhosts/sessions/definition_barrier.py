@@ -8,7 +8,8 @@ A node whose session ends otherwise may not know that yet. So it is waited for, 
 its process has ended, or it would have been silent for a lease.
 
 The consumers of a node come back with its session, before the node first says what it has applied. So a leader
-that begins knows all of them when all nodes that it expects have said that, or are gone.
+that begins knows all of them when all nodes that it expects have said that, or are gone. Those of a node whose
+session has ended are away until then, too, for a lease at most.
 """
 
 import asyncio
@@ -40,8 +41,9 @@ class DefinitionBarrier(Generic[Session]):
         too_late: called once for a session that has not said so in time; its owner closes it.
 
     Attributes:
-        on_all_back: called once for `expect`, when no more consumers come back.
-        is_complete: it has been.
+        on_away: called when consumers come back that were there; `on_all_back` follows, unless it is stopped.
+        on_all_back: called when no more consumers come back: for `expect`, and behind `on_away`.
+        is_complete: it has been, for `expect`.
     """
 
     def __init__(
@@ -62,8 +64,12 @@ class DefinitionBarrier(Generic[Session]):
         self._nodes: dict[Session, str] = {}
         # Nodes that may route by what they know, and have no session; each until a lease is over
         self._expected: dict[str, Timer] = {}
+        self.on_away: Callable[[], None] = lambda: None
         self.on_all_back: Callable[[], None] = lambda: None
         self.is_complete = True
+        self._leads = self.are_away = False
+        # Nodes whose consumers come back; behind a lost session, until this
+        self._away: dict[str, Timer | None] = {}
         self._unheard: set[Session] = set()  # opened, and what comes back may be on its way
 
     def expect(self, nodes: Collection[str], position: int) -> None:
@@ -75,9 +81,11 @@ class DefinitionBarrier(Generic[Session]):
             position: of the journal's end: all that was answered before lies there.
         """
         self._newest = max(self._newest, position)
-        self.is_complete = False
+        self.is_complete, self._leads, self.are_away = False, True, True
         for node in {*nodes, *self._expected}:  # of some, the time was stopped
             self._expect(node)
+            self._back(node)
+            self._away[node] = None
         self._release()
 
     def _expect(self, node: str) -> None:
@@ -89,6 +97,22 @@ class DefinitionBarrier(Generic[Session]):
         if timer is not None:
             timer.cancel()
 
+    def _await(self, node: str) -> None:
+        # A session that begins, and ends unheard, does not make it longer.
+        overdue = partial(self._overdue, node)
+        self._away[node] = self._call_later(self._lease_seconds, overdue)
+        self.are_away = True
+        self.on_away()
+
+    def _overdue(self, node: str) -> None:
+        self._back(node)
+        self._release()
+
+    def _back(self, node: str) -> None:
+        timer = self._away.pop(node, None)
+        if timer is not None:
+            timer.cancel()
+
     @property
     def expected(self) -> Collection[str]:
         """Nodes that have no session, and may have one soon."""
@@ -97,6 +121,7 @@ class DefinitionBarrier(Generic[Session]):
     def gone(self, node: str) -> None:
         """A node does not route: its process has ended, or it was silent for a lease."""
         self._forget(node)
+        self._back(node)
         self._release()
 
     def opened(self, session: Session, node: str, position: int) -> int:
@@ -107,7 +132,7 @@ class DefinitionBarrier(Generic[Session]):
         """
         self._applied[session] = max(position, self._newest)
         self._nodes[session] = node
-        if not self.is_complete:
+        if node in self._away:
             self._unheard.add(session)
         self._forget(node)
         self._release()
@@ -115,8 +140,10 @@ class DefinitionBarrier(Generic[Session]):
 
     def applied(self, session: Session, position: int) -> None:
         """A session's node has applied a position; a session that is closed says nothing any more."""
-        self._unheard.discard(session)
         if session in self._applied:
+            if session in self._unheard:
+                self._unheard.remove(session)
+                self._back(self._nodes[session])
             self._applied[session] = max(position, self._applied[session])
             self._release()
 
@@ -128,9 +155,14 @@ class DefinitionBarrier(Generic[Session]):
         """
         node = self._nodes.pop(session, None)
         self._applied.pop(session, None)
+        was_heard = session not in self._unheard
         self._unheard.discard(session)
         if node is not None and not (is_silent or session in self._given_up):
             self._expect(node)
+            if self._leads and was_heard:
+                self._await(node)
+        elif node is not None:
+            self._back(node)
         self._given_up.discard(session)
         self._release()
 
@@ -168,7 +200,10 @@ class DefinitionBarrier(Generic[Session]):
     def stop(self) -> None:
         """Time does not count any more: the node does not lead, or ends."""
         self.is_complete = True  # `on_all_back` is for the next `expect`
+        self._leads = self.are_away = False
         self._unheard.clear()
+        for node in [*self._away]:
+            self._back(node)
         for timer in (*self._expected.values(), *(wait.timer for wait in self._waits)):
             timer.cancel()
 
@@ -179,6 +214,9 @@ class DefinitionBarrier(Generic[Session]):
                 self._too_late(session)
 
     def _release(self) -> None:
+        if self.are_away and not self._away:
+            self.are_away, self.is_complete = False, True
+            self.on_all_back()
         if self._expected:
             return
         lowest = min(self._applied.values(), default=self._newest)
@@ -187,6 +225,3 @@ class DefinitionBarrier(Generic[Session]):
             wait.timer.cancel()
             if not wait.gate.done():
                 wait.gate.set_result(wait.position)
-        if not (self.is_complete or self._unheard):
-            self.is_complete = True
-            self.on_all_back()

@@ -562,7 +562,8 @@ class VirtualHost:
     def judge(self, queue: Queue) -> None:
         """All consumers are known: a queue that none has may end."""
         if not queue.deleted:
-            queue.used()
+            if queue.rules is not None and queue.rules.lease is not None:
+                queue.rules.lease.consumers_back()
             self.consumers_left(queue.name)
 
     def carried_out(self) -> None:

@@ -146,7 +146,7 @@ class VhostDirectory:
                     queue.had_consumer = False
 
     def await_consumers(self) -> None:
-        """This node leads others, or will: judge no queue by who consumes until `consumers_back`."""
+        """Others' consumers are not known: judge no queue by who consumes until `consumers_back`."""
         self._store.awaited.begin()
 
     def consumers_back(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from functools import partial
 from math import inf
 from typing import Any
@@ -15,6 +15,8 @@ from simulation.fronts.client import Client, Gone
 from simulation.fronts.cluster import FrontsCluster, simulated
 from simulation.fronts.node import FrontsNode
 from simulation.fronts.process import Member
+
+from routelog.vhosts import Queue
 
 SEED = 1  # of three nodes
 WAIT_SECONDS = 30.0  # by the simulation's clock
@@ -90,11 +92,44 @@ class StillLeader:
         self._until(lambda: None if self.client.is_gone else "the end of its client")
         self._leader.host.enter(process.go_on)
 
+    @property
+    def queues(self) -> Mapping[str, Queue]:
+        """Those of the leader."""
+        assert self._leader.broker is not None
+        return self._leader.broker.process.store.vhosts.get("/").queues
+
     def until_gone(self, queue: str) -> None:
         """Let time pass until it has no queue of the name."""
+        self._until(lambda: queue if queue in self.queues else None)
+
+    def cut_sessions(self) -> None:
+        """The sessions of all fronts end, and the next ones begin."""
         assert self._leader.broker is not None
-        queues = self._leader.broker.process.store.vhosts.get("/").queues
-        self._until(lambda: queue if queue in queues else None)
+        hosted = self._leader.broker.process.sessions.hosted
+        assert hosted is not None
+        ended = list(hosted._sockets.values())
+
+        def end() -> None:
+            for socket in ended:
+                socket.close("the test wants another one")
+
+        def missing() -> str | None:
+            is_back = len(hosted._sockets) == len(ended) and not hosted.barrier.are_away
+            return None if is_back else "sessions"
+
+        self._leader.host.enter(end)
+        self._until(missing)
+
+    def kill(self, nodes: Iterable[FrontsNode]) -> None:
+        """The processes of nodes end."""
+        for node in nodes:
+            node.stays_down = True
+            node.crash(power=False, restart_after=None)
+
+    @property
+    def others(self) -> list[FrontsNode]:
+        """The other nodes."""
+        return [node for node in self._cluster.nodes.values() if node is not self._leader]
 
     def look(self) -> None:
         """The leader sees whether another node may lead."""
@@ -151,4 +186,26 @@ def test_a_transient_queue_that_all_have_left_ends_when_a_hand_over_is_given_up(
     ):
         leader.told(leader.begun(partial(leader.client.call, method, answer)))
     leader.give_up_a_hand_over()
+    leader.until_gone("q")
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_an_auto_delete_queue_goes_with_its_consumers_and_not_with_their_session(
+    leader: StillLeader, is_killed: bool
+) -> None:
+    leader.go_on()
+    declare = commands.Queue.Declare(queue="q", durable=True, auto_delete=True)
+    consume = commands.Basic.Consume(queue="q", no_ack=True)
+    for method, answer in (
+        (declare, commands.Queue.DeclareOk),
+        (consume, commands.Basic.ConsumeOk),
+    ):
+        leader.told(leader.begun(partial(leader.other.call, method, answer)))
+    leader.cut_sessions()
+    assert leader.queues["q"].consumer_count == 1
+    assert not leader.other.is_gone
+    if is_killed:
+        leader.kill(leader.others)
+    else:
+        leader.told(leader.begun(leader.other.close))
     leader.until_gone("q")

@@ -331,3 +331,99 @@ async def test_nobody_is_back_at_a_leader_that_hands_over(leader: Leader) -> Non
     assert not back
     leader.barrier.expect([], 0)  # it goes on
     assert back == [True]
+
+
+class Consumers:
+    """What a leader knows of the consumers of other nodes.
+
+    Attributes:
+        events: what the barrier has said.
+    """
+
+    def __init__(self, leader: Leader) -> None:
+        self.events: list[str] = []
+        self._barrier = leader.barrier
+        leader.barrier.on_away = lambda: self.events.append("away")
+        leader.barrier.on_all_back = lambda: self.events.append("back")
+
+    def told(self) -> list[str]:
+        """The events since the last call, and whether that is what it says itself."""
+        events, self.events = self.events, []
+        assert not events or self._barrier.are_away is (events[-1] == "away")
+        return events
+
+
+@pytest.fixture
+async def consumers(leader: Leader) -> Consumers:
+    """Of two nodes that have sessions 1 and 2 with a leader."""
+    consumers = Consumers(leader)
+    leader.barrier.expect(["a", "b"], 0)
+    for session, node in ((1, "a"), (2, "b")):
+        leader.barrier.opened(session, node, 0)
+        assert consumers.told() == []
+        leader.barrier.applied(session, 0)
+    assert consumers.told() == ["back"]
+    return consumers
+
+
+async def test_consumers_are_away_until_the_next_session_has_brought_them_back(
+    leader: Leader, consumers: Consumers
+) -> None:
+    leader.barrier.closed(1)
+    assert consumers.told() == ["away"]
+    assert leader.barrier.known() is None  # nothing is new of what was before this leader
+    leader.barrier.opened(3, "a", 0)
+    leader.barrier.applied(2, 0)
+    assert consumers.told() == []
+    leader.barrier.applied(3, 0)
+    assert consumers.told() == ["back"]
+    leader.barrier.closed(3)
+    leader.barrier.closed(2)
+    leader.barrier.opened(4, "a", 0)
+    leader.barrier.applied(4, 0)
+    assert consumers.told() == ["away", "away"]
+    leader.barrier.gone("b")
+    assert consumers.told() == ["back"]
+
+
+async def test_consumers_of_a_silent_node_do_not_come_back(
+    leader: Leader, consumers: Consumers
+) -> None:
+    leader.barrier.closed(1, is_silent=True)
+    assert consumers.told() == []
+    leader.barrier.closed(2)
+    leader.barrier.opened(3, "b", 0)
+    leader.barrier.closed(3, is_silent=True)
+    assert consumers.told() == ["away", "back"]
+
+
+async def test_consumers_are_away_for_a_lease_though_more_sessions_end(
+    leader: Leader, consumers: Consumers
+) -> None:
+    leader.barrier.closed(1)
+    for session in (3, 4):  # its definitions are late
+        leader.barrier.opened(session, "a", 0)
+        leader.turns.pass_seconds(0.4 * LEASE_SECONDS)
+        leader.barrier.closed(session)
+    leader.barrier.opened(5, "a", 0)
+    assert consumers.told() == ["away"]
+    leader.turns.pass_seconds(0.2 * LEASE_SECONDS)
+    assert consumers.told() == ["back"]
+    leader.barrier.closed(5)
+    assert consumers.told() == []
+    leader.barrier.opened(6, "a", 0)
+    leader.barrier.applied(6, 0)
+    leader.barrier.closed(6)
+    assert consumers.told() == ["away"]
+
+
+async def test_no_consumers_are_awaited_by_who_leads_no_more(
+    leader: Leader, consumers: Consumers
+) -> None:
+    leader.barrier.closed(1)
+    assert consumers.told() == ["away"]
+    leader.barrier.stop()
+    leader.barrier.closed(2)
+    leader.turns.pass_seconds(LEASE_SECONDS)
+    assert consumers.told() == []
+    assert not leader.barrier.are_away
