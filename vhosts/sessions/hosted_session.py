@@ -637,8 +637,9 @@ class HostedSession:
         if channel is None:
             channel = self._channels[number] = HostedChannel(number)
         consumer.share(channel)
-        channel.prefetch = prefetch
-        channel.wake()
+        if channel.prefetch != prefetch:  # each of its consumers tells of it
+            channel.prefetch = prefetch
+            channel.wake()
 
     def begun(self, consumer: HostedConsumer, source: ConsumerSource) -> None:
         """See `CallingSession`."""

@@ -22,7 +22,7 @@ from routelog.vhosts import (
     QueueQuarantined,
     ReturnReason,
 )
-from routelog.vhosts.sessions.hosted_consumer import WINDOW_BYTES
+from routelog.vhosts.sessions.hosted_consumer import WINDOW_BYTES, HostedChannel
 from routelog.vhosts.sessions.session_message import BadSessionMessage, Kind
 
 STREAM = {"x_queue_type": "stream"}
@@ -369,6 +369,17 @@ async def test_the_single_active_consumer_is_followed_by_the_next(
     front.call("detach", [second], subject=subject)
     front.publish(subject, "m2")
     assert [each.consumer for each in front.deliveries()] == [first]
+
+
+async def test_the_consumers_of_a_channel_are_woken_once_for_another_prefetch_count(
+    node: Node, front: HandFront, subject: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    woken: list[int] = []
+    monkeypatch.setattr(HostedChannel, "wake", lambda channel: woken.append(channel.prefetch))
+    consumers = [front.consume(subject, channel=(5, 3)) for _ in range(4)]
+    for consumer in consumers:
+        front.call("qos", consumer, 5, 4, subject=subject)
+    assert woken == [3, 4]
 
 
 async def test_what_a_client_holds_still_has_no_room_though_it_came_back(
