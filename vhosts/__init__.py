@@ -222,6 +222,7 @@ from routelog.vhosts.sessions.hosted_transaction import (
 )
 from routelog.vhosts.sessions.leader_link import LeaderLink
 from routelog.vhosts.sessions.remote_definitions import FrontConnections
+from routelog.vhosts.sessions.remote_partition import RemotePartition
 from routelog.vhosts.sessions.session_message import ANSWERED as ANSWERED
 from routelog.vhosts.sessions.session_message import OUTBOX_BYTES_MAX as SESSION_OUTBOX_BYTES_MAX
 from routelog.vhosts.sessions.session_message import VERSION as SESSION_VERSION

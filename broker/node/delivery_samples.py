@@ -1,7 +1,7 @@
 """What is measured of some deliveries: how long messages waited for theirs, and how large they are."""
 
 from routelog.log_backend import Clock, Histogram
-from routelog.vhosts import Delivery
+from routelog.vhosts import Delivery, RemotePartition
 
 # From a consumer that waits for the message to a queue that was a store for a day.
 DELIVERY_SECONDS = (
@@ -18,10 +18,14 @@ class DeliverySamples:
     Attributes:
         waits: seconds from publishing to delivery, of messages that were not delivered before.
         sizes: bytes of the body of the first message of a delivery.
+
+    Args:
+        in_cluster: the clock of another node says when its messages came in: their waits are not measured.
     """
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, *, in_cluster: bool = False) -> None:
         self._clock = clock
+        self._in_cluster = in_cluster
         self.waits = Histogram(DELIVERY_SECONDS)
         self.sizes = Histogram(MESSAGE_BYTES)
 
@@ -30,5 +34,6 @@ class DeliverySamples:
         records, at = delivery.records, delivery.index
         offsets = records.offset_columns()
         self.sizes.observe(offsets[at + 1] - offsets[at])
-        if not delivery.redelivered:
+        is_timed = not (self._in_cluster and isinstance(delivery.partition, RemotePartition))
+        if is_timed and not delivery.redelivered:
             self.waits.observe(max(0, self._clock.now() - records.time) / 1_000_000)

@@ -174,7 +174,7 @@ class Broker:
             intake=IntakeBudget(loop, limits, store.logs.memory.hold),
             consumer_gates=ConsumerGates(loop, store.cork),
             publish_rates=PublishRates(users, vhosts, counts, clock, loop.call_later),
-            deliveries=DeliverySamples(clock),
+            deliveries=DeliverySamples(clock, in_cluster=bool(config.cluster_nodes)),
             node_name=self._name,
             replies=self._replies,
         )

@@ -2,10 +2,11 @@
 
 from typing import Any, cast
 
+import pytest
 from support.queue_samples import SetClock, records
 
 from routelog.broker.node.delivery_samples import MESSAGE_BYTES, DeliverySamples
-from routelog.vhosts import Delivery
+from routelog.vhosts import Delivery, RemotePartition
 
 
 def test_a_delivery_counts_with_its_first_message_and_what_comes_again_only_with_its_size() -> None:
@@ -28,3 +29,14 @@ def test_a_clock_that_was_set_back_makes_no_wait_negative() -> None:
     samples = DeliverySamples(clock)
     samples.take(Delivery(cast(Any, None), batch, 0, 1, 0, False))
     assert (sum(samples.waits.counts), samples.waits.sum) == (1, 0.0)
+
+
+@pytest.mark.parametrize("in_cluster", [False, True])
+def test_who_has_another_clock_measures_sizes_alone(in_cluster: bool) -> None:
+    clock, batch = SetClock(), records("x")
+    remote: Any = RemotePartition.__new__(RemotePartition)
+    samples = DeliverySamples(clock, in_cluster=in_cluster)
+    samples.take(Delivery(remote, batch, 0, 1, 0, False))
+    assert (sum(samples.waits.counts), sum(samples.sizes.counts)) == (not in_cluster, 1)
+    samples.take(Delivery(cast(Any, None), batch, 0, 1, 0, False))
+    assert sum(samples.waits.counts) == 2 - in_cluster
