@@ -57,7 +57,7 @@ class FrontVhosts:
         """This node is to lead, and opens its queues: clients wait."""
         self._vhosts.on_added = lambda vhost: None
         for vhost, queues in self._queues.items():
-            vhost.stored.on_queue = lambda name: None
+            vhost.stored.on_queue = vhost.stored.on_exchange_gone = lambda name: None
             vhost.stored.on_policies = lambda: None
             queues.freeze()
 
@@ -114,7 +114,9 @@ class FrontVhosts:
         policies_changed()
         vhost.definitions = RemoteDefinitions(vhost, queues, self._link, self._connections)
         vhost.stateful_route = RemoteRoute
-        vhost.targets.turn_to(queues, RemoteExchanges(vhost.name, self._link))
+        exchanges = RemoteExchanges(vhost.name, self._link)
+        stored.on_exchange_gone = exchanges.forget
+        vhost.targets.turn_to(queues, exchanges)
 
     def _handle(self, vhost: VirtualHost, stored: StoredQueue) -> RemoteQueue:
         return RemoteQueue(

@@ -77,7 +77,9 @@ SUBJECTS_MAX = 1 << 20
 # That are not answered: each channel of a front waits for one; some 1 KB each, and its arguments
 CALLS_MAX = 1 << 18
 CALL_BYTES_MAX = 1024 * 1024  # sixteen times what the arguments of a declaration may take
-SWEEP_MIN = 1_024  # queues that were named, before those that are deleted are forgotten
+SWEEP_MIN = (
+    1_024  # queues and exchanges that were named, before those that are deleted are forgotten
+)
 
 _DISK = Durability.DISK  # a look-up in the enum takes 0.07 us
 _ACKED, _REJECTED = Reason.ACKED, Reason.REJECTED
@@ -244,7 +246,7 @@ class HostedSession:
     def _name_queue(self, message: SessionMessage) -> None:
         vhost, name = value_in(message.content, tuple[str, str])
         self._take_subject(message.subject)
-        if len(self._queues) >= self._sweep_at:
+        if len(self._queues) + len(self._exchanges) >= self._sweep_at:
             self._sweep()
         exchange = holding_exchange(name)
         if exchange is not None:
@@ -267,7 +269,17 @@ class HostedSession:
             for subject, bound in self._queues.items()
             if bound.is_open or bound.unsettled.count
         }
-        self._sweep_at = max(SWEEP_MIN, 2 * len(self._queues))
+        newest = {named: subject for subject, named in self._exchanges.items()}
+        self._exchanges = {
+            subject: named for named, subject in newest.items() if self._is_there(*named)
+        }
+        self._sweep_at = max(SWEEP_MIN, 2 * (len(self._queues) + len(self._exchanges)))
+
+    def _is_there(self, vhost: str, exchange: str) -> bool:
+        try:
+            return self._host.vhosts.get(vhost).routing.has_exchange(exchange)
+        except VhostNotFound:
+            return False
 
     def _bound(self, subject: int) -> BoundQueue | None:
         # None: it is deleted, and was forgotten.

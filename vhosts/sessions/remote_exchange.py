@@ -80,6 +80,12 @@ class RemoteExchanges:
             known = self._exchanges[exchange] = RemoteExchange(self._vhost, exchange, self._link)
         return known
 
+    def forget(self, exchange: str) -> None:
+        """An exchange is deleted: one that is declared later has another subject in the session."""
+        known = self._exchanges.pop(exchange, None)
+        if known is not None:
+            self._link.session.forget_queue(known)
+
 
 class RemoteRoute(StatefulRoute):
     """See `StatefulRoute`: the leader knows what exchanges remember, so it routes the messages."""

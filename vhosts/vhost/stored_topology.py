@@ -85,6 +85,7 @@ class StoredTopology:
         queues: those that are not open, by name; who opens one takes it out.
         partitions: numbers of the logs of exchanges that have some, by name.
         on_queue: told of the name of each queue whose record is new, another one, or gone.
+        on_exchange_gone: told of the name of each exchange whose record is gone.
         on_policies: told of each change of policies.
 
     Args:
@@ -104,6 +105,7 @@ class StoredTopology:
         self.queues: dict[str, StoredQueue] = {}
         self.partitions: dict[str, Sequence[int]] = {}
         self.on_queue: Callable[[str], None] = lambda name: None
+        self.on_exchange_gone: Callable[[str], None] = lambda name: None
         self.on_policies: Callable[[], None] = lambda: None
         self._policies = policies
         self._routing = routing
@@ -152,6 +154,7 @@ class StoredTopology:
             _, name = key_names(change.key)
             self.partitions.pop(name, None)
             self._keeper.apply(self._routing.forget_exchange(name))
+            self.on_exchange_gone(name)
             return
         record = msgspec.json.decode(change.value, type=ExchangeRecord)
         if record.partition:

@@ -8,13 +8,15 @@ import pytest
 from support.queue_samples import Node, bodies, give_back, records
 from unit.vhosts.sessions.session_pipe import ScriptedLeader, settled_down
 
-from routelog.exchanges import QueueNotFound, held_name
+from routelog.exchanges import Exchange, QueueNotFound, held_name
+from routelog.log_backend import Change
 from routelog.vhosts import FrontConnections, FrontVhosts, QueueProperties
 from routelog.vhosts.errors import SessionLost
 from routelog.vhosts.publishing.stateful_route import StatefulRoute
 from routelog.vhosts.queues.queue_handle import value_of
 from routelog.vhosts.sessions.remote_exchange import RemoteExchange, RemoteRoute
 from routelog.vhosts.sessions.remote_queue import RemoteQueue
+from routelog.vhosts.stored.topology_record import exchange_change
 from routelog.vhosts.vhost.route_targets import AT_ONCE_MAX
 from routelog.vhosts.vhost.stored_topology import StoredQueue
 
@@ -38,7 +40,11 @@ async def test_exchanges_with_state_are_the_leaders_until_this_node_leads(
     vhost, name = node.vhost, held_name("x")
     front.begin()
     assert isinstance(vhost.passage(), RemoteRoute)
-    assert isinstance(vhost.targets.named(name), RemoteExchange)
+    known = vhost.targets.named(name)
+    assert isinstance(known, RemoteExchange)
+    deleted = exchange_change("/", Exchange("x", "x-recent-history"), deleted=True)
+    vhost.stored.apply(Change(deleted.key, None), None)
+    assert vhost.targets.named(name) is not known  # another one may be declared
     front.freeze()
     assert isinstance(vhost.targets.named(name), RemoteExchange)
     front.route_here()

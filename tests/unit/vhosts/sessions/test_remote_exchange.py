@@ -16,7 +16,7 @@ from support.queue_samples import Node, records
 from unit.vhosts.sessions.queue_places import Place
 from unit.vhosts.sessions.session_pipe import PipedFront, ScriptedLeader
 
-from routelog.exchanges import held_name
+from routelog.exchanges import Binding, Exchange, held_name
 from routelog.log_backend import PartitionLog
 from routelog.vhosts import VirtualHost
 from routelog.vhosts.publishing.appending import Appending
@@ -80,6 +80,38 @@ async def test_messages_come_in_when_the_leader_has_them(
 
 def ended(log: PartitionLog) -> bool:
     return log.next_offset > 0
+
+
+async def test_exchanges_that_are_deleted_are_forgotten_at_both_ends(
+    node: Node, vhost: VirtualHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("routelog.vhosts.sessions.hosted_session.SWEEP_MIN", 4)
+    place = Place(node, PipedFront(node))
+    assert place.front is not None
+    hosted, session = place.front.hosted, place.front.session
+    hosted._sweep_at = 4
+    exchanges = RemoteExchanges("/", place.front.link)
+    kind = {"durable": False, "auto_delete": False, "internal": False}
+    arguments = {"x-delayed-type": "fanout"}
+    for at in range(20):
+        name = f"x{at // 2}"  # each is declared again
+        await place.value(
+            vhost.declare_exchange(Exchange(name, DELAYED, arguments=arguments, **kind))
+        )
+        await place.value(vhost.bind(Binding(name, "a", "queue", "")))
+        place.appending.begin(True)
+        recipient = exchanges.recipient(held_name(name))
+        receipt = place.appending.append_run(batch(("a", "m", {})), (recipient,), range(1))
+        await place.confirmed(receipt)
+        assert place.appending.learn_outcomes()
+        await place.value(vhost.delete_exchange(name, if_unused=False))
+        exchanges.forget(name)
+        exchanges.forget(name)
+    assert vhost.queues["a"].ready == 20
+    assert (exchanges._exchanges, session._queues) == ({}, {})
+    assert len(hosted._exchanges) <= 4
+    place.front.cut()
+    node.turns.run()
 
 
 async def test_a_lost_session_refuses_nothing_and_confirms_nothing() -> None:
