@@ -254,8 +254,13 @@ class RemoteQueue:
             if not left.done():
                 left.set_result(None)
 
-        # They have left, too, when the session is lost, or too few nodes have stored what went with them.
-        self._ask(method, gone, gone, said)
+        def failed(error: Exception) -> None:
+            # They have left, too; a client that cancels is told that its queue has not gone with them.
+            if method == "cancel" and not (left.done() or isinstance(error, SessionLost)):
+                left.set_exception(error)
+            gone(None)
+
+        self._ask(method, gone, failed, said)
         return left
 
     def cancel(self, consumer: Consumer) -> "asyncio.Future[None] | None":

@@ -23,7 +23,7 @@ from routelog.amqp_front.consuming.consumption import Consumption
 from routelog.amqp_front.wire.command import ACK, DISCARD, REQUEUE, SettleRun
 from routelog.broker.node.delivery_samples import DeliverySamples
 from routelog.broker.node.direct_reply import DirectReplies
-from routelog.log_backend import NotReplicated
+from routelog.log_backend import MetadataUnavailable, NotReplicated
 from routelog.vhosts import QueueProperties
 from routelog.vhosts.errors import SessionLost
 from routelog.vhosts.sessions.remote_definitions import RemoteDefinitions
@@ -601,6 +601,22 @@ async def test_who_hangs_keeps_nothing_behind_a_lost_session(
     await other.close()
     await client.settle(2, multiple=True)
     assert await client.bodies() == ["m0+", "m1+"]
+
+
+async def test_who_cancels_is_told_that_the_queue_cannot_be_deleted(
+    remote: Place, client: Channel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(name: str) -> None:
+        raise MetadataUnavailable("the disk failed")
+
+    queue = await remote.queue()
+    await client.consume(queue)
+    monkeypatch.setattr(remote.node.vhost, "delete_left", fail)
+    consumer = client.consumption.consumers["t"]
+    with pytest.raises(MetadataUnavailable):
+        await remote.value(queue.cancel(consumer))
+    assert remote.node.vhost.queues["q"].consumer_count == 0
+    assert not queue._consumers
 
 
 async def test_a_consumer_may_want_to_end_with_its_session(
