@@ -1,6 +1,7 @@
 """What the rules of a queue need: of the queue, and of its node, as delayed exchanges do."""
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
@@ -25,6 +26,8 @@ from routelog.vhosts.rules.death import DeadLetterPublisher
 # Of a vhost: messages that full queues refused and that wait to be dead letters. Refusing one takes a twentieth
 # of the time of its letter, so a publisher that does not stop would fill the memory.
 REFUSED_BYTES_MAX = 67_108_864
+
+log = logging.getLogger(__name__)
 
 
 class RuledQueue(Protocol):
@@ -91,6 +94,7 @@ class RuleServices:
         self.call_later = call_later
         self.awaited = awaited
         self.refused_bytes = 0
+        self._drops_refused = False
         self.has_begun = False
 
     def call_soon(self, call: Callable[[], None]) -> None:
@@ -106,6 +110,12 @@ class RuleServices:
     def keep_refused(self, size: int) -> bool:
         """Count refused messages that are to wait; returns False when there are too many already."""
         if self.refused_bytes and self.refused_bytes + size > REFUSED_BYTES_MAX:
+            if not self._drops_refused:  # said once, until none waits
+                log.warning(
+                    "dead letters of refused messages are dropped: %d bytes wait",
+                    self.refused_bytes,
+                )
+            self._drops_refused = True
             return False
         self._hold_refused(size)
         return True
@@ -113,6 +123,7 @@ class RuleServices:
     def let_go_refused(self, size: int) -> None:
         """Count refused messages that wait no more."""
         self._hold_refused(-size)
+        self._drops_refused = self._drops_refused and self.refused_bytes > 0
 
     def _hold_refused(self, size: int) -> None:
         self.refused_bytes += size

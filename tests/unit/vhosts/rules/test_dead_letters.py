@@ -268,7 +268,10 @@ async def test_at_most_once_makes_one_letter_of_a_letter_that_is_refused(node: N
 
 @pytest.mark.parametrize("outcome", ["sent", "failed"])
 async def test_only_so_many_refused_messages_wait_to_be_letters(
-    node: Node, monkeypatch: pytest.MonkeyPatch, outcome: str
+    node: Node,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    outcome: str,
 ) -> None:
     morgue, second = await full_queue(node)
     memory = node.logs.memory
@@ -280,6 +283,7 @@ async def test_only_so_many_refused_messages_wait_to_be_letters(
             morgue.publish(records(body), waited=False)
     node.turns.run()
     assert memory.held_bytes - before == 3 * size
+    assert caplog.text.count("are dropped") == 1
     node.logs.pressures.reasons = frozenset()
     if outcome == "failed":
         letters = node.vhost.hosted._rule_services.letters
