@@ -114,12 +114,13 @@ class TlsCertificates:
         for name, file in options.names.items():
             asked = name.lower()
             try:
-                named[asked] = self._context(file, None)
-                expiries[file] = _expiry(file)
+                context, expiry = self._context(file, None), _expiry(file)
             except CertificateUnusable as error:
                 unusable.append(error)
                 if asked in self._named and authorities == self._authorities:
                     named[asked], expiries[file] = self._named[asked], self.expiries[file]
+            else:
+                named[asked], expiries[file] = context, expiry
         self._default, self._named = default, named
         self._authorities, self.expiries = authorities, expiries
         return unusable

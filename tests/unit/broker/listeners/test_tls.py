@@ -121,6 +121,25 @@ def test_a_name_with_an_unusable_file_does_not_go_on_with_earlier_authorities(
         connected(certificates, context, "one.test")
 
 
+def test_a_name_whose_expiry_cannot_be_read_is_unusable(tmp_path: Path) -> None:
+    authorities, one = tmp_path / "authorities.pem", pem(tmp_path, "one.test")
+    AUTHORITY.cert_pem.write_to_path(str(authorities))
+    options = TlsOptions(
+        pem(tmp_path, "mq.test"),
+        authorities=authorities,
+        verification="optional",
+        names={"one.test": one},
+    )
+    certificates = TlsCertificates(options)
+    # OpenSSL takes this label, too.
+    one.write_bytes(one.read_bytes().replace(b" CERTIFICATE", b" X509 CERTIFICATE"))
+    trustme.CA().cert_pem.write_to_path(str(authorities))
+    for _ in range(2):
+        certificates.reload()
+        assert shown(certificates, "one.test") == "mq.test"
+        assert one not in certificates.expiries
+
+
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
 @pytest.mark.parametrize("name", ["mq.test", "other.test"])
 def test_who_is_not_accepted_any_more_cannot_resume_a_session(
