@@ -240,20 +240,22 @@ class DueDelivery:
                 self._unread_entries.insert(0, entry)
             self._fetch()
             return True
-        if entry.offset >= part_log.blocked_from and part_log.read_error is not None:
-            self._set_aside(entry)
-        elif entry.offset >= part_log.blocked_from:
-            where = part_log.directory
-            log.error("a held message is behind a damage: %s, offset %d", where, entry.offset)
-        else:
+        if entry.offset < part_log.blocked_from:
             self._held_messages.settle([entry], Reason.LOST)
+        elif part_log.read_error is None or not self._set_aside(entry):
+            where = part_log.directory
+            log.error("a held message waits for the next start: %s, offset %d", where, entry.offset)
         return False
 
-    def _set_aside(self, entry: ScheduledRecord) -> None:
+    def _set_aside(self, entry: ScheduledRecord) -> bool:
         # The read failed without damage, so the disk may be well again: no consumer comes here to ask for it.
+        # Half of the room is for messages that can be read.
+        if len(self._unreadable_entries) >= COMING_MAX // 2:
+            return False
         if not self._unreadable_entries:
             self._rule_services.call_later(UNREADABLE_SECONDS, self._read_again)
         self._unreadable_entries.append(entry)
+        return True
 
     def _read_again(self) -> None:
         unreadable, self._unreadable_entries = self._unreadable_entries, []

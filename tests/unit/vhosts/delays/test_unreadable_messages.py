@@ -11,6 +11,7 @@ from unit.vhosts.delays.test_held_messages import SMALL, bodies, later, message
 
 from routelog.log_backend import PartitionLog
 from routelog.vhosts import HeldMessages
+from routelog.vhosts.delays import due_delivery
 from routelog.vhosts.delays.held_scan import HeldScan
 
 
@@ -57,6 +58,21 @@ async def test_messages_whose_read_failed_are_delivered_once_it_succeeds(
         assert bodies(queue) == [5_000]
     await passing(node, lambda: held.count == 0)
     assert bodies(queue) == [20_000, 21_000, 15_000]
+
+
+async def test_many_that_cannot_be_read_leave_room_for_others(
+    node: Node, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(due_delivery, "COMING_MAX", 4)
+    held, queue = await later(node)
+    log = await on_disk(node, held, 20_000, 21_000, 22_000, 23_000)
+    due = node.turns.clock.now() + 40_000_000
+    monkeypatch.setattr(node.logs.reads, "run", failed_read)
+    await passing(node, lambda: log.read_error is not None and node.turns.clock.now() > due)
+    held.publish(message(5_000, now=node.turns.clock.now()), True)
+    await passing(node, lambda: bodies(queue) == [5_000])
+    assert held.count == 4
+    assert caplog.text.count("waits for the next start") == 2
 
 
 async def test_a_scan_goes_on_once_a_read_that_failed_succeeds(
