@@ -16,7 +16,7 @@ from collections import deque
 from dataclasses import dataclass
 from functools import partial
 
-from routelog.log_backend import Clock, Journal, ShardBlock
+from routelog.log_backend import Clock, Journal, Mark, ShardBlock
 from routelog.mirror_cluster.links.copy_stream import (
     SILENCE_SECONDS_MAX,
     Stream,
@@ -144,11 +144,12 @@ class FollowSender:
     async def _serve(self, standby: _Standby, stream: Stream) -> None:
         reader, writer = stream
         try:
-            has_its_end = await self._has_its_end(standby, reader)
-            await self._tell_newest(writer)
-            if not has_its_end:
+            end = await _end_of(reader)
+            await self._tell_newest(standby, writer, end)
+            if not self._has(end):
                 await _send_to_copy(standby, writer)
                 return
+            standby.applied = end.position
             log.info("standby %s follows from position %d on", standby.name, standby.applied)
             tasks = [
                 asyncio.create_task(self._hear(standby, reader)),
@@ -172,28 +173,28 @@ class FollowSender:
             if not writer.is_closing():
                 writer.transport.abort()
 
-    async def _has_its_end(self, standby: _Standby, reader: asyncio.StreamReader) -> bool:
-        """Whether the standby's journal ends at a block of this one's."""
-        hello = await receive_message(reader)
-        if not (isinstance(hello, Hello) and hello.epoch_ends):
-            raise BadMessage("it did not say where its journal ends")
-        end = hello.epoch_ends[-1]
-        if end.position > self._journal.committed:
-            text = "standby %s has position %d, and this node only %d: has it lost its data?"
-            log.error(text, standby.name, end.position, self._journal.committed)
-            return False
-        mark = self._journal.mark(end.position)
-        if mark is None or mark.checksum != end.checksum:  # which stands for everything before it
-            return False
-        standby.applied = end.position
-        return True
-
-    async def _tell_newest(self, writer: asyncio.StreamWriter) -> None:
-        committed = self._journal.committed
-        mark = self._journal.mark(committed)
+    async def _tell_newest(
+        self, standby: _Standby, writer: asyncio.StreamWriter, end: Mark
+    ) -> None:
+        newest = self._journal.committed
+        mark = self._journal.mark(newest)
         epoch = mark.epoch if mark is not None else 0
+        theirs = self._journal.mark(end.position)
+        if theirs is not None and theirs.checksum != end.checksum:
+            newest = min(newest, end.position - 1)  # the standby has no block that was not here
+        if newest < end.position:
+            text = (
+                "standby %s has position %d, and this node at most %d of it: has it lost its data?"
+            )
+            log.error(text, standby.name, end.position, newest)
         now = self._clock.monotonic()
-        await send_message(writer, Append(SHARD, epoch, 0, committed, committed, now, ()))
+        await send_message(writer, Append(SHARD, epoch, 0, newest, newest, now, ()))
+
+    def _has(self, end: Mark) -> bool:
+        # Its checksum stands for everything before it.
+        mark = self._journal.mark(end.position)
+        is_here = mark is not None and mark.checksum == end.checksum
+        return is_here and end.position <= self._journal.committed
 
     async def _hear(self, standby: _Standby, reader: asyncio.StreamReader) -> None:
         while True:
@@ -233,6 +234,13 @@ class FollowSender:
             except TimeoutError:
                 journal.commit_written()  # such as acks: they do not ask for a sync
         return journal.committed > after
+
+
+async def _end_of(reader: asyncio.StreamReader) -> Mark:
+    hello = await receive_message(reader)
+    if not (isinstance(hello, Hello) and hello.epoch_ends):
+        raise BadMessage("it did not say where its journal ends")
+    return hello.epoch_ends[-1]
 
 
 async def _send_to_copy(standby: _Standby, writer: asyncio.StreamWriter) -> None:

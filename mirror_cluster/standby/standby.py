@@ -153,6 +153,7 @@ class StandbyNode:
         self._unapplied_bytes = 0
         self._is_applied = asyncio.Event()
         self._heard_committed = 0
+        self._is_ahead = False  # of the node, since this was seen
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self, records: PartitionRecords) -> None:
@@ -198,6 +199,7 @@ class StandbyNode:
             except BadMessage as error:
                 log.error("%s is not understood: %s", self._where, error)
             except NodeLacksData as error:
+                self._is_ahead = True
                 text = "%s has less than this standby, which keeps what it has: %s. 'routelog promote' it, or "
                 log.error(text + "follow with an empty directory", self._where, error)
             except CopyDamaged as error:  # what is here is as good
@@ -244,12 +246,16 @@ class StandbyNode:
             while True:
                 message = await receive_message(reader)
                 if isinstance(message, CopyFrom):
+                    if self._is_ahead:  # its journal does not go back that far any more
+                        raise NodeLacksData("so it did before")
                     return True
                 if not isinstance(message, Append):
                     raise BadMessage(f"a {type(message).__name__}")
                 self._check_node(message)
-                if self._is_replaced:
-                    return True
+                if not message.epoch:  # behind the first answer: it has our end
+                    self._is_ahead = False
+                    if self._is_replaced:
+                        return True
                 self._heard_committed = message.committed
                 self._take(message.blocks)
                 while self._unapplied_bytes > UNAPPLIED_BYTES_MAX:
@@ -260,7 +266,8 @@ class StandbyNode:
             await asyncio.gather(acknowledging, return_exceptions=True)
 
     def _check_node(self, message: Append) -> None:
-        # A node sends nothing that a power cut takes from it, and its epoch rises with every start.
+        # A node sends nothing that a power cut takes from it, and its epoch rises with every start. One that
+        # has another block at our end tells a position below it.
         end = self._journal.end
         is_older = 0 < message.epoch < end.epoch  # 0: not told
         if is_older or message.committed < end.position:

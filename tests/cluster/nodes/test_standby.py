@@ -189,7 +189,7 @@ async def test_a_node_that_has_lost_its_data_does_not_replace_those_of_its_stand
         follower.standby._is_replaced = True
     leader = await wiped(leader, tmp_path / "empty", port)
     await until(lambda: caplog.text.count("has less than this standby") > 1)
-    assert "and this node only" in caplog.text
+    assert "has it lost its data?" in caplog.text
     assert not leader.store.copies._count, "the node is not asked for a copy"
     assert not follower.standby.ended.done()
     await follower.aclose()
@@ -214,12 +214,35 @@ async def test_a_node_with_more_of_an_older_epoch_has_lost_its_data(
     await until(lambda: "has less than this standby" in caplog.text)
     assert not follower.standby.ended.done()
     await follower.aclose()
-    leader = await wiped(leader, tmp_path / "empty", port)  # which nobody can tell any more
-    append(leader.queues["other"])
+    await leader.aclose()
+
+
+@pytest.mark.parametrize("is_recycled", [False, True])
+async def test_a_node_with_other_blocks_than_its_standby_has_lost_its_data(
+    tmp_path: Path, port: int, is_recycled: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    leader = await LeadingStore(tmp_path / "a", port).start()
+    append(await leader.declare("q"), 5)
     follower = await FollowingStore(tmp_path / "b", port).start()
-    assert await follower.ended() == "a copy of the leader's checkpoint is here"
+    await caught_up(leader, follower)
+    expected = await unsettled(leader.queues["q"])
+    leader = await wiped(leader, tmp_path / "empty", port, 3)
+    refused = "has less than this standby"
+    await until(lambda: refused in caplog.text)
+    other = await leader.declare("other")
+    end = follower.store.journal.end.position
+    while leader.store.journal.committed <= end:
+        await durable(leader.store, append(other))
+    if is_recycled:
+        await leader.recycle(other, end)
+    caplog.clear()
+    await until(lambda: caplog.text.count(refused) > 1)
+    assert leader.store.journal.committed > end
+    assert not follower.standby.ended.done()
     await follower.aclose()
     await leader.aclose()
+    promote(tmp_path / "b", SystemDisk())
+    assert await content(tmp_path / "b") == expected
 
 
 async def test_a_journal_that_is_recycled_on_the_way_ends_in_a_copy(
