@@ -241,7 +241,6 @@ class HostedSessions:
             self._none_left.set()
         self._asked.pop(front).closed()
         self._counts.closed(self._counted.pop(front))
-        self.barrier.closed(
-            end, is_silent=socket.is_silent
-        )  # first: who is to come back has not left
+        # Before they leave: who is to come back has not left.
+        self.barrier.closed(end, is_silent=socket.is_silent, has_consumers=end.has_consumers)
         self._ending[front] = end.closed()

@@ -147,11 +147,14 @@ class DefinitionBarrier(Generic[Session]):
             self._applied[session] = max(position, self._applied[session])
             self._release()
 
-    def closed(self, session: Session, *, is_silent: bool = False) -> None:
+    def closed(
+        self, session: Session, *, is_silent: bool = False, has_consumers: bool = True
+    ) -> None:
         """A session is closed.
 
         Args:
             is_silent: its node has said nothing for a lease, so that it does not route.
+            has_consumers: some may come back.
         """
         node = self._nodes.pop(session, None)
         self._applied.pop(session, None)
@@ -159,7 +162,7 @@ class DefinitionBarrier(Generic[Session]):
         self._unheard.discard(session)
         if node is not None and not (is_silent or session in self._given_up):
             self._expect(node)
-            if self._leads and was_heard:
+            if self._leads and was_heard and has_consumers:
                 self._await(node)
         elif node is not None:
             self._back(node)

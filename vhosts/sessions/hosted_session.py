@@ -212,6 +212,11 @@ class HostedSession:
         """Ask for `on_applied` when the front has applied definitions up to a position."""
         self._send(SessionMessage(Kind.APPLY, number=position))
 
+    @property
+    def has_consumers(self) -> bool:
+        """Whether it has any, also such as have left and have deliveries unsettled."""
+        return bool(self._consumers)
+
     def closed(self) -> "asyncio.Future[None]":
         """The session has ended: the unsettled comes back, consumers leave, exclusive queues end, in turns.
 

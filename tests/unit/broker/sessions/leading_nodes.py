@@ -40,6 +40,7 @@ class Hosted:
         self.on_told: Callable[[SessionMessage], None] = lambda message: None
         self.on_counts: Callable[[SessionMessage], None] = lambda message: None
         self.has_drained = False
+        self.has_consumers = True
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.ends_at_once = True
 

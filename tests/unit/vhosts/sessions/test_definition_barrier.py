@@ -397,6 +397,15 @@ async def test_consumers_of_a_silent_node_do_not_come_back(
     assert consumers.told() == ["away", "back"]
 
 
+async def test_a_node_without_consumers_is_not_awaited(
+    leader: Leader, consumers: Consumers
+) -> None:
+    leader.barrier.closed(1, has_consumers=False)
+    assert consumers.told() == []
+    assert not leader.barrier.are_away
+    assert leader.barrier.expected == {"a"}
+
+
 async def test_consumers_are_away_for_a_lease_though_more_sessions_end(
     leader: Leader, consumers: Consumers
 ) -> None:
