@@ -113,7 +113,10 @@ def _has_data(folder: Path, disk: Disk) -> bool:
     if disk.list_directory(folder / "logs"):
         return True
     files = JournalFiles(folder / "journal", disk)
-    return any(files.read_begin(mark, BLOCK_ALIGNMENT).strip(b"\0") for mark in files.marks())
+    try:
+        return any(files.read_begin(mark, BLOCK_ALIGNMENT).strip(b"\0") for mark in files.marks())
+    except OSError:  # something is where the disk fails
+        return True
 
 
 def _numbers(disk: Disk, aside: Path) -> list[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import inspect
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,7 @@ from routelog.log_backend.copies.arriving_copy import ArrivingCopy, take_copied
 from routelog.log_backend.copies.data_writer import NotBelow
 from routelog.log_backend.doors.disk import Disk, SystemDisk
 from routelog.log_backend.journal.journal_block import BLOCK_ALIGNMENT
+from routelog.log_backend.journal.journal_files import JournalFiles
 
 OLD = {
     "metadata/CURRENT": b"old",
@@ -170,6 +172,21 @@ def test_a_store_with_anything_in_it_goes_aside(data: Path, name: str) -> None:
     arrive(data, SystemDisk(), some)
     take_copied(data, SystemDisk())
     arrive(data, SystemDisk())
+    take_copied(data, SystemDisk())
+    assert found(data) == NEW | OWN | aside(2, some)
+
+
+def test_a_journal_that_cannot_be_read_goes_aside(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(*_: object) -> bytes:
+        raise OSError(errno.EIO, "Input/output error")
+
+    some = EMPTY | {JOURNAL: b"damaged"}
+    arrive(data, SystemDisk(), some)
+    take_copied(data, SystemDisk())
+    arrive(data, SystemDisk())
+    monkeypatch.setattr(JournalFiles, "read_begin", failing)
     take_copied(data, SystemDisk())
     assert found(data) == NEW | OWN | aside(2, some)
 
