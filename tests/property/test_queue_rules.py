@@ -70,6 +70,7 @@ class House:
         self.scheduler = self.turns.scheduler
         self.letters = self.post = self
         self.keeps_refused = False
+        self.refused_bytes = 0
         self.dead: list[tuple[str, str]] = []
 
     def now(self) -> int:
@@ -86,6 +87,14 @@ class House:
 
     def is_pressed(self) -> bool:
         return False
+
+    def keep_refused(self, size: int) -> bool:
+        self.refused_bytes += size
+        return True
+
+    def let_go_refused(self, size: int) -> None:
+        self.refused_bytes -= size
+        assert self.refused_bytes >= 0
 
     def remove(self, queue: str) -> None:
         raise AssertionError("no queue here has a lease")
