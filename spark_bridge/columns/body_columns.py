@@ -72,6 +72,7 @@ class BodyColumns:
                 pj.ReadOptions(use_threads=False, block_size=end - start + 1),
                 pj.ParseOptions(explicit_schema=self._schema, unexpected_field_behavior="ignore"),
             )
+            table.validate(full=True)  # the parser takes texts that are not UTF-8
         except pa.ArrowInvalid:
             return None
         if table.num_rows != len(bodies):

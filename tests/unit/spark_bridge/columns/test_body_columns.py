@@ -53,6 +53,7 @@ def test_white_space_around_a_body_is_nothing() -> None:
             b'{"id": 1.5}',
             b"\xff\xfe",
         ),
+        b'{"name": "caf\xe9"}',
         *(b'{"id": 99999999999999999999}', b'{"id": 1} {"id": 2}', b'{"id": 1}x', b'{"name": 5}'),
     ],
 )
