@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.json as pj
 
 BODY_FORMATS = ("json", "msgpack", "avro")
+_TIMESTAMP = pa.timestamp("us", tz="UTC")
 _BEGIN, _END = r"\A\s*\{", r"\}\s*\z"
 
 _Decode = Callable[[bytes], Any]
@@ -26,6 +27,7 @@ class BodyColumns:
     def __init__(self, fields: Sequence[pa.Field], body_format: str) -> None:
         self._schema = pa.schema(fields)
         self._struct = pa.struct(fields)
+        self._json_schemas = _json_schemas(self._schema)
         self._parse = self._parsed_json if body_format == "json" else self._decoded
         self._decode: _Decode = _avro if body_format == "avro" else msgspec.msgpack.decode
 
@@ -63,6 +65,14 @@ class BodyColumns:
         if not _are_objects(bodies):
             return None
         lines = pc.binary_join_element_wise(bodies, b"", b"\n")
+        for schema in self._json_schemas:
+            table = self._parsed_lines(lines, schema)
+            if table is not None:
+                whole = table.num_rows == len(bodies)
+                return table.to_struct_array().combine_chunks() if whole else None
+        return None
+
+    def _parsed_lines(self, lines: pa.Array, schema: pa.Schema) -> pa.Table | None:
         text = lines.buffers()[2]
         offsets = memoryview(lines.buffers()[1]).cast("i")
         start, end = offsets[lines.offset], offsets[lines.offset + len(lines)]
@@ -70,14 +80,12 @@ class BodyColumns:
             table = pj.read_json(
                 pa.BufferReader(text.slice(start, end - start)),
                 pj.ReadOptions(use_threads=False, block_size=end - start + 1),
-                pj.ParseOptions(explicit_schema=self._schema, unexpected_field_behavior="ignore"),
+                pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore"),
             )
             table.validate(full=True)  # the parser takes texts that are not UTF-8
+            return table.cast(self._schema, safe=False)
         except pa.ArrowInvalid:
             return None
-        if table.num_rows != len(bodies):
-            return None
-        return table.to_struct_array().combine_chunks()
 
     def _decoded(self, bodies: pa.Array) -> pa.StructArray | None:
         values = []
@@ -91,8 +99,34 @@ class BodyColumns:
             values.append({name: value.get(name) for name in self._schema.names})
         try:
             return pa.array(values, self._struct)
-        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+        except (ValueError, TypeError, OverflowError):  # Arrow's own errors are such, too
             return None
+
+
+def _json_schemas(schema: pa.Schema) -> list[pa.Schema]:
+    """The schemas by which JSON is parsed, in the order of tries; what they give is cast to `schema`.
+
+    Arrow reads texts as timestamps, but not as dates, and a timestamp has at most the digits of its unit.
+    Nanoseconds are not the first try, since they end in the year 2262.
+    """
+    days = {pa.date32(): pa.timestamp("us")}
+    digits = {_TIMESTAMP: pa.timestamp("ns", tz="UTC")}
+    # By the last one a date is a number of days.
+    tries = [_replaced(schema, days), _replaced(schema, days | digits), schema]
+    return list(dict.fromkeys(tries))
+
+
+def _replaced(schema: pa.Schema, types: dict[pa.DataType, pa.DataType]) -> pa.Schema:
+    """The schema with other types in place of some, also within lists and structs."""
+
+    def replaced(found: pa.DataType) -> pa.DataType:
+        if pa.types.is_list(found):
+            return pa.list_(replaced(found.value_type))
+        if pa.types.is_struct(found):
+            return pa.struct([each.with_type(replaced(each.type)) for each in found.fields])
+        return types.get(found, found)
+
+    return pa.schema([each.with_type(replaced(each.type)) for each in schema])
 
 
 def _are_objects(bodies: pa.Array) -> bool:
