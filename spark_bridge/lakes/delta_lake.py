@@ -1,13 +1,15 @@
 """A Delta table as the target of an export: its transaction log is the checkpoint.
 
 Each commit has an application transaction for each log: the application is
-`routelog/<exporter>/<vhost>/<queue>/<partition>`, the version is the next offset to export. Delta keeps the
-newest version of each application for ever, and refuses a commit if another one has changed it meanwhile.
+`routelog/<exporter>/<vhost>/<queue>/<partition>`, the version is the next offset to export. Another one, with
+`/number` behind it, has the partition's number on its broker as the version: a queue that is declared again has
+another number. Delta keeps the newest version of each application for ever, and refuses a commit if another one
+has changed it meanwhile.
 """
 
 import json
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from datetime import UTC, date, datetime
 from pathlib import Path
 from urllib.parse import quote
@@ -19,9 +21,10 @@ from deltalake.transaction import AddAction, CommitProperties, Transaction
 
 from routelog.log_backend import Clock, Disk, random_name, replace_file
 from routelog.spark_bridge.columns.record_table import PARTITION_COLUMNS, TableLayout
-from routelog.spark_bridge.lakes.lake_table import DELTA_LOG, TableUnusable, WriterLock
+from routelog.spark_bridge.lakes.lake_table import DELTA_LOG, NUMBER, TableUnusable, WriterLock
 from routelog.spark_bridge.lakes.parquet_parts import ZSTD_LEVEL, ParquetParts, Part
 from routelog.spark_bridge.logs.readable_logs import LogPartition
+from routelog.spark_bridge.reading.stored_offsets import NumberedOffsets, Offsets, numbers_of
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
 INTENTS = "_routelog"  # a folder in the table; readers ignore names that begin with _
@@ -51,12 +54,19 @@ class DeltaLake:
         self._remove_orphans()
         self._parts: ParquetParts | None = None
 
-    def position(self, partitions: Collection[LogPartition]) -> Mapping[LogPartition, int]:
-        """The next offset to export, for each partition in the table."""
-        versions = {
-            each: self._table.transaction_version(self._application(each)) for each in partitions
-        }
-        return {each: version for each, version in versions.items() if version is not None}
+    def position(self, partitions: Collection[LogPartition]) -> NumberedOffsets:
+        """The next offset to export, and the partition's number, for each partition in the table."""
+        position = NumberedOffsets()
+        for each in partitions:
+            application = self._application(each)
+            offset = self._table.transaction_version(application)
+            if offset is None:
+                continue
+            position[each] = offset
+            number = self._table.transaction_version(application + NUMBER)
+            if number is not None:
+                position.numbers[each] = number
+        return position
 
     def add(self, queue: str, rows: pa.RecordBatch) -> None:
         """Add rows of one queue to the open transaction."""
@@ -69,17 +79,21 @@ class DeltaLake:
             )
         self._parts.add(queue, rows)
 
-    def commit(self, ends: Mapping[LogPartition, int]) -> None:
-        """Commit the added rows, together with the next offset of each partition."""
+    def commit(self, ends: Offsets) -> None:
+        """Commit the added rows, together with the next offset of each partition, and its number."""
         with self._lock:
             self._commit(ends)
 
-    def _commit(self, ends: Mapping[LogPartition, int]) -> None:
+    def _commit(self, ends: Offsets) -> None:
         parts = self._parts.close() if self._parts is not None else []
         self._parts = None
         now = self._clock.now() // 1_000
         transactions = [
             Transaction(self._application(each), end, now) for each, end in sorted(ends.items())
+        ]
+        transactions += [
+            Transaction(self._application(each) + NUMBER, number, now)
+            for each, number in sorted(numbers_of(ends).items())
         ]
         try:
             self._table.create_write_transaction(

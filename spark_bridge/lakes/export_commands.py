@@ -100,7 +100,11 @@ def run(
     follow: FollowOption = False,
     every: EveryOption = 60.0,
     skip_lost: Annotated[
-        bool, typer.Option("--skip-lost", help="Go on behind what retention has removed.")
+        bool,
+        typer.Option(
+            "--skip-lost",
+            help="Go on behind what retention has removed, and with the queue that was declared again.",
+        ),
     ] = False,
     as_json: JsonOption = False,
 ) -> None:

@@ -1,15 +1,16 @@
 """Copies logs to a table, one transaction after the other, exactly once."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from routelog.spark_bridge.columns.record_table import RecordRows
 from routelog.spark_bridge.columns.row_group import RowGroup, row_groups
 from routelog.spark_bridge.lakes.lake_table import LakeTable
-from routelog.spark_bridge.logs.errors import RecordsLost
+from routelog.spark_bridge.logs.errors import DeclaredAgain, RecordsLost
 from routelog.spark_bridge.logs.queue_selection import QueueSelection
-from routelog.spark_bridge.logs.readable_logs import LogPartition, OffsetRange, ReadableLogs
+from routelog.spark_bridge.logs.readable_logs import OffsetRange, ReadableLogs
 from routelog.spark_bridge.reading.read_plan import stretches_between, whole
+from routelog.spark_bridge.reading.stored_offsets import NumberedOffsets
 
 TRANSACTION_BYTES = 128 * 1024 * 1024  # of bodies: it gives files of some ten megabytes
 
@@ -28,7 +29,8 @@ class Exporter:
 
     Args:
         transaction_bytes: of bodies; a transaction ends after the group of records that reaches it.
-        lost_is_error: raise an error if retention has removed records before they were exported.
+        lost_is_error: raise an error if retention has removed records before they were exported, or a queue
+            was declared again. False: go on with what there is.
         progress: called with the bytes of bodies that were read.
     """
 
@@ -52,7 +54,7 @@ class Exporter:
         self._transaction_bytes = transaction_bytes
         self._lost_is_error = lost_is_error
         self._progress = progress
-        self._ends: dict[LogPartition, int] = {}
+        self._ends = NumberedOffsets()
         self._bytes = self._records = self._transactions = 0
         self._open_bytes = 0
 
@@ -61,8 +63,11 @@ class Exporter:
 
         Raises:
             BadOption: a queue that is asked for does not exist.
-            RecordsLost: records were removed before they were exported, and `lost_is_error` is set.
+            RecordsLost: records were removed before they were exported, and `lost_is_error` is set; or those
+                that were exported are not in the log, which is of the same queue.
+            DeclaredAgain: a queue was declared again, and `lost_is_error` is set.
         """
+        self._ends = NumberedOffsets()
         there = self._store.partitions(self._vhost, self._selection.queues)
         partitions = self._selection.select(there)
         position = self._table.position(partitions)
@@ -74,6 +79,14 @@ class Exporter:
             found += stretches_between(
                 extents, start, max(held.end, start), lost_is_error=self._lost_is_error
             )
+            if (
+                partition in position
+                and partition not in position.numbers
+                and held.number is not None
+            ):
+                # `run` stores the number even without a record to copy, or a later declaration is missed.
+                self._ends[partition] = start
+                self._ends.know(held)
         return found
 
     def run(self, backlog: Sequence[OffsetRange], stopping: Callable[[], bool]) -> Exported:
@@ -91,24 +104,37 @@ class Exporter:
         self._commit()
         return Exported(self._records, self._bytes, self._transactions)
 
-    def _start(self, position: Mapping[LogPartition, int], held: OffsetRange) -> int:
+    def _start(self, position: NumberedOffsets, held: OffsetRange) -> int:
         start = position.get(held.partition, held.start)
+        number = position.numbers.get(held.partition)
+        if not held.is_of(number):
+            return self._beginning(held, DeclaredAgain(held.partition, start))
         behind = start > held.end > held.start
         if behind and self._store.next_offset(held.partition) < start:
-            raise RecordsLost(held.partition, held.end, start)
+            lost = RecordsLost(held.partition, held.end, start)
+            if None not in (number, held.number):
+                raise lost  # the log was set back: which of its records were exported cannot be told
+            return self._beginning(held, lost)
         return start
+
+    def _beginning(self, held: OffsetRange, lost: RecordsLost) -> int:
+        if self._lost_is_error:
+            raise lost
+        return held.start
 
     def _copy(self, stretch: OffsetRange, stopping: Callable[[], bool]) -> None:
         batches = self._store.read(stretch, lost_is_error=self._lost_is_error)
         for group in row_groups(stretch, batches):
             self._table.add(stretch.partition.queue, self._rows.of(group))
             self._ends[stretch.partition] = _end(group)
+            self._ends.know(stretch)
             self._count(group)
             if self._open_bytes >= self._transaction_bytes:
                 self._commit()
                 if stopping():
                     return
         self._ends[stretch.partition] = stretch.end
+        self._ends.know(stretch)
 
     def _count(self, group: RowGroup) -> None:
         size = sum(each.body_bytes for each in group.slices)
@@ -121,7 +147,7 @@ class Exporter:
         if self._ends:
             self._table.commit(self._ends)
             self._transactions += 1
-        self._ends = {}
+        self._ends = NumberedOffsets()
         self._open_bytes = 0
 
 

@@ -1,10 +1,11 @@
 """An Iceberg table as the target of an export, with its own catalog: SQLite, in the table's folder.
 
-The next offset of each log is a property of the table, `routelog.<exporter>/<vhost>/<queue>/<partition>`. A
-commit changes it together with its snapshot. Files that were not committed before a crash are in no snapshot.
+The next offset of each log is a property of the table, `routelog.<exporter>/<vhost>/<queue>/<partition>`. With
+`/number` behind it, a property is the partition's number on its broker. A commit changes them together with its
+snapshot. Files that were not committed before a crash are in no snapshot.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from pathlib import Path
 from urllib.parse import quote
 
@@ -15,8 +16,9 @@ from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
 from pyiceberg.table import Table
 
 from routelog.spark_bridge.columns.record_table import PARTITION_COLUMNS, TableLayout
-from routelog.spark_bridge.lakes.lake_table import TableUnusable
+from routelog.spark_bridge.lakes.lake_table import NUMBER, TableUnusable
 from routelog.spark_bridge.logs.readable_logs import LogPartition
+from routelog.spark_bridge.reading.stored_offsets import NumberedOffsets, Offsets, numbers_of
 
 NAMESPACE, TABLE = "routelog", "records"
 FILE_PROPERTIES = {
@@ -39,11 +41,15 @@ class IcebergLake:
         self._table = self._opened()
         self._rows: list[pa.RecordBatch] = []
 
-    def position(self, partitions: Collection[LogPartition]) -> Mapping[LogPartition, int]:
-        """The next offset to export, for each partition in the table."""
+    def position(self, partitions: Collection[LogPartition]) -> NumberedOffsets:
+        """The next offset to export, and the partition's number, for each partition in the table."""
         known = self._table.properties
         keys = {each: self._key(each) for each in partitions}
-        return {each: int(known[key]) for each, key in keys.items() if key in known}
+        numbers = {each: known.get(key + NUMBER) for each, key in keys.items()}
+        return NumberedOffsets(
+            {each: int(known[key]) for each, key in keys.items() if key in known},
+            {each: int(number) for each, number in numbers.items() if number is not None},
+        )
 
     def add(self, queue: str, rows: pa.RecordBatch) -> None:
         """Add rows of one queue to the open transaction."""
@@ -52,15 +58,13 @@ class IcebergLake:
         columns = [days, names, *rows.columns]
         self._rows.append(pa.RecordBatch.from_arrays(columns, schema=self._schema))
 
-    def commit(self, ends: Mapping[LogPartition, int]) -> None:
-        """Commit the added rows, together with the next offset of each partition."""
+    def commit(self, ends: Offsets) -> None:
+        """Commit the added rows, together with the next offset of each partition, and its number."""
         try:
             with self._table.transaction() as transaction:
                 if self._rows:
                     transaction.append(pa.Table.from_batches(self._rows, self._schema))
-                transaction.set_properties(
-                    {self._key(each): str(end) for each, end in ends.items()}
-                )
+                transaction.set_properties(self._properties(ends))
         except CommitFailedException as error:
             raise TableUnusable(
                 f"{self._path}: somebody else has changed the table: {error}"
@@ -87,6 +91,11 @@ class IcebergLake:
         if names != self._schema.names:
             raise TableUnusable(f"{self._path}: the table has other columns: {', '.join(names)}")
         return table
+
+    def _properties(self, ends: Offsets) -> dict[str, str]:
+        offsets = {self._key(each): str(end) for each, end in ends.items()}
+        numbers = numbers_of(ends).items()
+        return offsets | {self._key(each) + NUMBER: str(number) for each, number in numbers}
 
     def _key(self, partition: LogPartition) -> str:
         names = (self._exporter, partition.vhost, partition.queue, str(partition.partition))

@@ -1,6 +1,6 @@
 """The target of an export: a table that stores how far each log is exported, and its lock."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from pathlib import Path
 from typing import Protocol
 
@@ -8,8 +8,10 @@ import pyarrow as pa
 
 from routelog.log_backend import DirectoryLocked, Disk
 from routelog.spark_bridge.logs.readable_logs import LogPartition
+from routelog.spark_bridge.reading.stored_offsets import NumberedOffsets, Offsets
 
 DELTA_LOG = "_delta_log"
+NUMBER = "/number"  # behind the key of a partition's next offset: the key of its number
 # What a table of a format has in its folder from its beginning.
 MARKS = {"delta": DELTA_LOG, "parquet": "batch=*", "iceberg": "catalog.db"}
 
@@ -21,8 +23,11 @@ class TableUnusable(Exception):
 class LakeTable(Protocol):
     """A table in a lake. The progress of the export is stored only in its own transactions."""
 
-    def position(self, partitions: Collection[LogPartition]) -> Mapping[LogPartition, int]:
-        """The next offset to export, for each partition in the table."""
+    def position(self, partitions: Collection[LogPartition]) -> NumberedOffsets:
+        """The next offset to export, and the partition's number, for each partition in the table.
+
+        What earlier versions have exported has no number.
+        """
 
     def add(self, queue: str, rows: pa.RecordBatch) -> None:
         """Add rows of one queue to the open transaction.
@@ -31,8 +36,8 @@ class LakeTable(Protocol):
             TableUnusable: another process writes under the same name.
         """
 
-    def commit(self, ends: Mapping[LogPartition, int]) -> None:
-        """Commit the added rows, together with the next offset of each partition.
+    def commit(self, ends: Offsets) -> None:
+        """Commit the added rows, together with the next offset of each partition, and its number.
 
         Guarantees:
             After a crash at any point the table has all of the transaction or nothing of it.

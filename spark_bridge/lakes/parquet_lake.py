@@ -1,7 +1,8 @@
 """A folder of Parquet files as the target of an export.
 
     <table>/batch=000000000012/date=2026-01-02/queue=audit/part-....parquet
-    <table>/batch=000000000012/_offsets.json     the next offset of each log, up to this transaction
+    <table>/batch=000000000012/_offsets.json     of each log, up to this transaction: the next offset, and the
+                                                 partition's number on its broker
     <table>/_writing/                            the open transaction
     <table>/_lock                                locked by the process that writes it
 
@@ -9,7 +10,7 @@ A commit renames the folder, so a reader of `batch=*` sees all of a transaction,
 """
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from datetime import date
 from pathlib import Path
 from urllib.parse import quote
@@ -21,6 +22,7 @@ from routelog.spark_bridge.columns.record_table import TableLayout
 from routelog.spark_bridge.lakes.lake_table import TableUnusable, WriterLock
 from routelog.spark_bridge.lakes.parquet_parts import ParquetParts
 from routelog.spark_bridge.logs.readable_logs import LogPartition
+from routelog.spark_bridge.reading.stored_offsets import NumberedOffsets, Offsets, numbers_of
 
 OFFSETS = "_offsets.json"
 WRITING = "_writing"
@@ -42,14 +44,17 @@ class ParquetLake:
         self._lock = WriterLock(path / LOCK, exporter, disk)
         batches = sorted(path.glob("batch=*"))
         self._next_batch = int(batches[-1].name.removeprefix("batch=")) + 1 if batches else 0
-        self._offsets = self._read_offsets(batches[-1]) if batches else {}
+        self._offsets, self._numbers = self._read_offsets(batches[-1]) if batches else ({}, {})
         self._remove_unfinished()
         self._parts: ParquetParts | None = None
 
-    def position(self, partitions: Collection[LogPartition]) -> Mapping[LogPartition, int]:
-        """The next offset to export, for each partition in the table."""
+    def position(self, partitions: Collection[LogPartition]) -> NumberedOffsets:
+        """The next offset to export, and the partition's number, for each partition in the table."""
         keys = {each: _key(each) for each in partitions}
-        return {each: self._offsets[key] for each, key in keys.items() if key in self._offsets}
+        return NumberedOffsets(
+            {each: self._offsets[key] for each, key in keys.items() if key in self._offsets},
+            {each: self._numbers[key] for each, key in keys.items() if key in self._numbers},
+        )
 
     def add(self, queue: str, rows: pa.RecordBatch) -> None:
         """Add rows of one queue to the open transaction."""
@@ -64,12 +69,12 @@ class ParquetLake:
             )
         self._parts.add(queue, rows)
 
-    def commit(self, ends: Mapping[LogPartition, int]) -> None:
-        """Commit the added rows, together with the next offset of each partition."""
+    def commit(self, ends: Offsets) -> None:
+        """Commit the added rows, together with the next offset of each partition, and its number."""
         with self._lock:
             self._commit(ends)
 
-    def _commit(self, ends: Mapping[LogPartition, int]) -> None:
+    def _commit(self, ends: Offsets) -> None:
         if (self._path / f"batch={self._next_batch:012}").exists():
             raise TableUnusable(f"{self._path}: somebody else exports as '{self._exporter}'")
         writing = self._path / WRITING
@@ -80,7 +85,9 @@ class ParquetLake:
                     self._disk.sync_directory(writing / directory)
             self._parts = None
         self._offsets = self._offsets | {_key(each): end for each, end in ends.items()}
-        content = json.dumps({"exporter": self._exporter, "offsets": self._offsets}, indent=1)
+        self._numbers |= {_key(each): number for each, number in numbers_of(ends).items()}
+        stored = {"exporter": self._exporter, "offsets": self._offsets, "numbers": self._numbers}
+        content = json.dumps(stored, indent=1)
         with opened(self._disk, writing / OFFSETS, create=True) as file:
             self._disk.write(file, 0, [content.encode()])
             self._disk.sync(file)
@@ -89,16 +96,17 @@ class ParquetLake:
         self._disk.sync_directory(self._path)
         self._next_batch += 1
 
-    def _read_offsets(self, batch: Path) -> dict[str, int]:
+    def _read_offsets(self, batch: Path) -> tuple[dict[str, int], dict[str, int]]:
         try:
             with (batch / OFFSETS).open("rb") as file:
                 found = json.loads(file.read())
             exporter, offsets = found["exporter"], dict(found["offsets"])
+            numbers = dict(found.get("numbers", {}))  # earlier versions have stored none
         except (FileNotFoundError, ValueError, KeyError, TypeError):
             raise TableUnusable(f"{batch} has no {OFFSETS}: no export has made it") from None
         if exporter != self._exporter:
             raise TableUnusable(f"{self._path} belongs to the exporter '{exporter}'")
-        return offsets
+        return offsets, numbers
 
     def _remove_unfinished(self) -> None:
         writing = self._path / WRITING

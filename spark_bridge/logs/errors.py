@@ -41,7 +41,7 @@ class RecordsLost(LogUnreadable):
             f"offsets {start} to {end - 1} of {partition} are not in the log: they were consumed or "
             "older than the queue's retention (x-retention, x-max-age, x-max-length-bytes), the "
             "queue was deleted, or they were never written; "
-            "with failOnDataLoss=false the query reads what there is"
+            "with failOnDataLoss=false (export: --skip-lost) the query reads what there is"
         )
         self.partition = partition
         self.start = start
@@ -55,7 +55,7 @@ class DeclaredAgain(RecordsLost):
         super().__init__(partition, position, position)
         self.args = (
             f"{partition} was deleted and declared again: the query has read the earlier one to offset "
-            f"{position}; with failOnDataLoss=false it reads this one from its beginning",
+            f"{position}; with failOnDataLoss=false (export: --skip-lost) it reads this one from its beginning",
         )
 
 

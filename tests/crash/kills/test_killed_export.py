@@ -22,7 +22,7 @@ def test_an_export_that_is_killed_at_each_step_is_exact(kind: str, tmp_path: Pat
     expected = []
     for queue in ("audit", "orders"):
         for partition in range(2):
-            log = LogFiles(tmp_path / "data", queue, partition)
+            log = LogFiles(tmp_path / "data", queue, partition, number=partition)
             for base in range(0, 300, 100):
                 log.numbered_segment(base, 40, 60)
             expected += [(queue, partition, offset) for offset in range(300)]

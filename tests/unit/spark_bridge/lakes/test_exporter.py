@@ -23,7 +23,7 @@ from routelog.spark_bridge.lakes.exporter import Exported, Exporter
 from routelog.spark_bridge.lakes.iceberg_lake import IcebergLake
 from routelog.spark_bridge.lakes.lake_table import LakeTable, TableUnusable
 from routelog.spark_bridge.lakes.parquet_lake import ParquetLake
-from routelog.spark_bridge.logs.errors import BadOption, RecordsLost
+from routelog.spark_bridge.logs.errors import BadOption, DeclaredAgain, RecordsLost
 from routelog.spark_bridge.logs.log_directory import LogDirectory
 from routelog.spark_bridge.logs.queue_selection import parse_selection
 from routelog.spark_bridge.logs.readable_logs import LogPartition, OffsetRange
@@ -184,6 +184,86 @@ def test_a_queue_that_began_anew_is_noticed(tmp_path: Path) -> None:
         export("delta", tmp_path, tmp_path / "table")
     # Unless the broker has given all offsets up to there: nothing is lost then.
     assert export("delta", tmp_path, tmp_path / "table", logs=BrokerLogs).records == 0
+
+
+PARTITION = LogPartition("/", "audit", 0)
+
+
+def declared_again(log: LogFiles, number: int | None, count: int) -> LogFiles:
+    """The queue in the place of another one, with some records."""
+    shutil.rmtree(log.directory)
+    other = LogFiles(log.data, number=number)
+    other.numbered_segment(0, count)
+    return other
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize("count", [2, 10])  # fewer and more than of the earlier queue
+def test_a_queue_declared_again_is_noticed_by_its_number(
+    kind: str, count: int, tmp_path: Path
+) -> None:
+    log, table = LogFiles(tmp_path, number=7), tmp_path / "table"
+    log.numbered_segment(0, 3)
+    assert export(kind, tmp_path, table).records == 3
+    log.numbered_segment(3, 2)
+    assert export(kind, tmp_path, table).records == 2
+    again = declared_again(log, 8, count)
+    with pytest.raises(DeclaredAgain, match="has read the earlier one to offset 5"):
+        export(kind, tmp_path, table)
+    assert export(kind, tmp_path, table, lost_is_error=False).records == count
+    assert [row[2] for row in places(kind, table)] == sorted([*range(5), *range(count)])
+    assert export(kind, tmp_path, table) == Exported(0, 0, 0)
+    again.numbered_segment(count, 2)
+    assert export(kind, tmp_path, table).records == 2
+    position = open_table(kind, table).position([PARTITION])
+    assert (position, position.numbers) == ({PARTITION: count + 2}, {PARTITION: 8})
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_a_position_of_earlier_versions_gets_a_number(kind: str, tmp_path: Path) -> None:
+    log, table = LogFiles(tmp_path, number=8), tmp_path / "table"
+    log.numbered_segment(0, 5)
+    open_table(kind, table).commit({PARTITION: 5})
+    assert open_table(kind, table).position([PARTITION]).numbers == {}
+    assert export(kind, tmp_path, table) == Exported(0, 0, 1)
+    assert open_table(kind, table).position([PARTITION]).numbers == {PARTITION: 8}
+    assert export(kind, tmp_path, table) == Exported(0, 0, 0)
+    declared_again(log, 9, 10)
+    with pytest.raises(DeclaredAgain):
+        export(kind, tmp_path, table)
+
+
+def test_a_position_without_number_behind_the_log_is_of_an_earlier_queue(tmp_path: Path) -> None:
+    log, table = LogFiles(tmp_path, number=8), tmp_path / "table"
+    log.numbered_segment(0, 3)
+    open_table("delta", table).commit({PARTITION: 5})
+    with pytest.raises(RecordsLost, match="offsets 3 to 4"):
+        export("delta", tmp_path, table)
+    assert export("delta", tmp_path, table, lost_is_error=False).records == 3
+    # The same queue with fewer records is none that was declared again.
+    declared_again(log, 8, 2)
+    for lost_is_error in (True, False):
+        with pytest.raises(RecordsLost, match="offsets 2 to 2"):
+            export("delta", tmp_path, table, lost_is_error=lost_is_error)
+
+
+def test_a_queue_declared_again_before_it_is_read_is_noticed(tmp_path: Path) -> None:
+    log, table = LogFiles(tmp_path, number=7), tmp_path / "table"
+    log.numbered_segment(0, 5)
+    exporter = Exporter(
+        LogDirectory(tmp_path),
+        "/",
+        parse_selection({"subscribe": "audit"}),
+        RecordRows(PLAIN),
+        open_table("delta", table),
+        lost_is_error=False,
+    )
+    backlog = exporter.backlog()
+    declared_again(log, 8, 10)
+    assert exporter.run(backlog, lambda: False).records == 0
+    with pytest.raises(DeclaredAgain):
+        export("delta", tmp_path, table)
+    assert exporter.run(exporter.backlog(), lambda: False).records == 10
 
 
 @pytest.mark.parametrize("kind", ["delta", "iceberg"])
