@@ -3,6 +3,9 @@
 The next offset of each log is a property of the table, `routelog.<exporter>/<vhost>/<queue>/<partition>`. With
 `/number` behind it, a property is the partition's number on its broker. A commit changes them together with its
 snapshot. Files that were not committed before a crash are in no snapshot.
+
+pyiceberg repeats a commit that another one has overtaken, on top of that one. So it does not keep exporters of
+one name apart: a lock and a look at the properties do.
 """
 
 from collections.abc import Collection
@@ -15,8 +18,9 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
 from pyiceberg.table import Table
 
+from routelog.log_backend import Disk
 from routelog.spark_bridge.columns.record_table import PARTITION_COLUMNS, TableLayout
-from routelog.spark_bridge.lakes.lake_table import NUMBER, TableUnusable
+from routelog.spark_bridge.lakes.lake_table import NUMBER, TableUnusable, WriterLock
 from routelog.spark_bridge.logs.readable_logs import LogPartition
 from routelog.spark_bridge.reading.stored_offsets import NumberedOffsets, Offsets, numbers_of
 
@@ -34,11 +38,13 @@ class IcebergLake:
         TableUnusable: the table has other columns.
     """
 
-    def __init__(self, path: Path, layout: TableLayout, exporter: str) -> None:
+    def __init__(self, path: Path, layout: TableLayout, exporter: str, disk: Disk) -> None:
         self._path = path.absolute()
         self._schema = layout.schema
         self._exporter = exporter
+        self._lock = WriterLock(self._path / f"_{quote(exporter, safe='')}.lock", exporter, disk)
         self._table = self._opened()
+        self._positions = self._own_properties()
         self._rows: list[pa.RecordBatch] = []
 
     def position(self, partitions: Collection[LogPartition]) -> NumberedOffsets:
@@ -53,6 +59,7 @@ class IcebergLake:
 
     def add(self, queue: str, rows: pa.RecordBatch) -> None:
         """Add rows of one queue to the open transaction."""
+        self._lock.take()
         days = pc.cast(rows.column("timestamp"), pa.date32())
         names = pa.repeat(pa.scalar(queue), rows.num_rows)
         columns = [days, names, *rows.columns]
@@ -60,6 +67,13 @@ class IcebergLake:
 
     def commit(self, ends: Offsets) -> None:
         """Commit the added rows, together with the next offset of each partition, and its number."""
+        with self._lock:
+            self._commit(ends)
+
+    def _commit(self, ends: Offsets) -> None:
+        self._table.refresh()
+        if self._own_properties() != self._positions:
+            raise TableUnusable(f"{self._path}: somebody else exports as '{self._exporter}'")
         try:
             with self._table.transaction() as transaction:
                 if self._rows:
@@ -69,7 +83,13 @@ class IcebergLake:
             raise TableUnusable(
                 f"{self._path}: somebody else has changed the table: {error}"
             ) from None
+        self._positions = self._own_properties()
         self._rows = []
+
+    def _own_properties(self) -> dict[str, str]:
+        """The positions that are stored under this exporter's name."""
+        known, prefix = self._table.properties, self._prefix()
+        return {key: value for key, value in known.items() if key.startswith(prefix)}
 
     def _opened(self) -> Table:
         uri = f"sqlite:///{self._path}/catalog.db"
@@ -98,5 +118,8 @@ class IcebergLake:
         return offsets | {self._key(each) + NUMBER: str(number) for each, number in numbers}
 
     def _key(self, partition: LogPartition) -> str:
-        names = (self._exporter, partition.vhost, partition.queue, str(partition.partition))
-        return "routelog." + "/".join(quote(name, safe="") for name in names)
+        names = (partition.vhost, partition.queue, str(partition.partition))
+        return self._prefix() + "/".join(quote(name, safe="") for name in names)
+
+    def _prefix(self) -> str:
+        return f"routelog.{quote(self._exporter, safe='')}/"
