@@ -218,7 +218,14 @@ def vacuum_table(path: Path, hours: int, *, dry_run: bool) -> list[str]:
     """
     _check_there(path)
     try:
-        return DeltaTable(path).vacuum(hours, dry_run=dry_run, enforce_retention_duration=False)
+        return DeltaTable(path).vacuum(
+            hours,
+            dry_run=dry_run,
+            enforce_retention_duration=False,
+            # Checkpoints forget removed files, which only a look at the folder finds then. With 0 it would
+            # take the files of an export that runs.
+            full=hours > 0,
+        )
     except DeltaError as error:
         raise TableUnusable(f"{path}: {error}") from None
 

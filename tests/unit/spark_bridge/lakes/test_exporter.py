@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import time
 from pathlib import Path
 from typing import Any
 
@@ -393,6 +395,30 @@ def test_a_compacted_table_goes_on_where_it_was(tmp_path: Path) -> None:
     assert [offset for _, _, offset in places("delta", path)] == list(range(15))
     with pytest.raises(TableUnusable):
         compact_table(tmp_path / "none", 1, before=None)
+
+
+def test_a_vacuum_finds_files_that_a_checkpoint_has_forgotten(tmp_path: Path) -> None:
+    """A checkpoint leaves out removed files that are older than the table keeps them, a week by default."""
+    log, path = LogFiles(tmp_path), tmp_path / "table"
+    for base in range(0, 12, 3):
+        log.numbered_segment(base, 3)
+        export("delta", tmp_path, path)
+    two_hours_ago = time.time() - 7_200
+    for file in path.rglob("*.parquet"):
+        os.utime(file, (two_hours_ago, two_hours_ago))
+    compact_table(path, 10**9, before=None)
+    assert vacuum_table(path, 1, dry_run=True) == []  # they left the table a moment ago
+    table = DeltaTable(path)
+    table.alter.set_table_properties({"delta.deletedFileRetentionDuration": "interval 0 seconds"})
+    table.create_checkpoint()
+    uncommitted = path / "part-of-an-export-that-runs.parquet"
+    uncommitted.write_bytes(b"")
+    assert len(vacuum_table(path, 1, dry_run=False)) == 4
+    assert uncommitted.exists()
+    assert len(list(path.glob("date=*/queue=*/*.parquet"))) == 1
+    log.numbered_segment(12, 3)
+    assert export("delta", tmp_path, path).records == 3
+    assert [offset for _, _, offset in places("delta", path)] == list(range(15))
 
 
 def test_declared_names_that_every_table_has_are_refused() -> None:
