@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,8 +23,9 @@ def delta_batches(directory: str, application: str = "") -> "Callable[[DataFrame
     """Return a function for `writeStream.foreachBatch`: each micro-batch is one commit to a Delta table.
 
     Spark writes the files, and deltalake commits them, without a jar. The commit names the application and the
-    micro-batch. When a micro-batch runs again after a crash, it is skipped if it was committed; otherwise it
-    replaces the files that it left.
+    micro-batch. When a micro-batch runs again after a crash, it is skipped if it was committed; otherwise its
+    commit replaces what it left. Each run has a folder of its own, so that a driver which stood still, and was
+    replaced, does no harm to files that are committed.
 
     Args:
         directory: of the table, on storage that driver and executors share; the first micro-batch creates it.
@@ -52,15 +54,17 @@ def _write(
     # deltalake is an optional extra: executors do not need it.
     from deltalake.transaction import CommitProperties, Transaction
 
+    from routelog.log_backend import random_name
+
     application = given or _query_id(frame)
     table = _opened(table_path, frame)
     done = table.transaction_version(application)
     if done is not None and batch <= done:
         return
-    folder = table_path / application / f"batch={batch}"
+    folder = table_path / application / f"batch={batch}-{random_name()}"
     # No table format takes the timestamps that Spark writes by default.
     frame.sparkSession.conf.set(_TIMESTAMPS, "TIMESTAMP_MICROS")
-    frame.write.mode("overwrite").option("compression", "zstd").parquet(str(folder))
+    frame.write.option("compression", "zstd").parquet(str(folder))
     now = clock.now() // 1_000
     files = sorted(folder.glob("*.parquet"))
     synced = [_action(path, table_path, now, disk) for path in files]
@@ -74,6 +78,11 @@ def _write(
             app_transactions=[Transaction(application, batch, now)],
         ),
     )
+    # Nobody else can commit this micro-batch any more, but a driver may still write: vacuum removes what stays.
+    # Earlier versions left folders without a random name.
+    for left in folder.parent.glob(f"batch={batch}*"):
+        if left != folder and left.name.partition("-")[0] == f"batch={batch}":
+            shutil.rmtree(left, ignore_errors=True)
 
 
 def _query_id(frame: "DataFrame") -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import shutil
 from datetime import UTC, datetime
@@ -10,9 +11,10 @@ from pathlib import Path
 import duckdb
 import pytest
 from deltalake import DeltaTable
+from deltalake.exceptions import CommitFailedError
 from interop.spark.spark_stream import run_to_its_end
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from unit.spark_bridge.log_files import TIME, LogFiles
 
 from routelog.spark_bridge import delta_batches
@@ -54,14 +56,34 @@ def test_a_micro_batch_that_runs_again_is_in_the_table_once(
 
     # As a crash leaves it before our commit: files of the micro-batch that is to come.
     query = json.loads((checkpoint / "metadata").read_text())["id"]
-    left = path / query / "batch=1"
-    left.mkdir()
-    shutil.copy(next(iter(files)), left / "part-of-a-killed-task.parquet")
+    for name in ("batch=1", "batch=1-0123456789abcdef"):  # of an earlier version, and of this one
+        left = path / query / name
+        left.mkdir()
+        shutil.copy(next(iter(files)), left / "part-of-a-killed-task.parquet")
     log.numbered_segment(10, 5)
     run(spark, tmp_path, "offset", "timestamp")
     table.update_incremental()
     assert offsets(table) == list(range(15))
     assert {path / uri for uri in table.file_uris()} == set(path.rglob("*.parquet"))
+
+
+def test_a_driver_that_stood_still_leaves_committed_files_alone(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = importlib.import_module("routelog.spark_bridge.lakes.delta_batches")
+    opened, path = module._opened, tmp_path / "table"
+    write, frame = delta_batches(str(path), "app"), spark.range(5).withColumnRenamed("id", "offset")
+
+    def replaced_meanwhile(path: Path, frame: DataFrame) -> DeltaTable:
+        table: DeltaTable = opened(path, frame)
+        monkeypatch.setattr(module, "_opened", opened)
+        write(frame, 0)
+        return table
+
+    monkeypatch.setattr(module, "_opened", replaced_meanwhile)
+    with pytest.raises(CommitFailedError):
+        write(frame, 0)
+    assert offsets(DeltaTable(path)) == list(range(5))
 
 
 def test_another_query_is_no_replay_and_other_columns_are_refused(
