@@ -28,7 +28,8 @@ class Exporter:
     """Copies the logs of a vhost to a table.
 
     Args:
-        transaction_bytes: of bodies; a transaction ends after the group of records that reaches it.
+        transaction_bytes: of bodies, or of rows where these have more, as with small bodies; a transaction ends
+            after the group of records that reaches it.
         lost_is_error: raise an error if retention has removed records before they were exported, or a queue
             was declared again. False: go on with what there is.
         progress: called with the bytes of bodies that were read.
@@ -125,10 +126,11 @@ class Exporter:
     def _copy(self, stretch: OffsetRange, stopping: Callable[[], bool]) -> None:
         batches = self._store.read(stretch, lost_is_error=self._lost_is_error)
         for group in row_groups(stretch, batches):
-            self._table.add(stretch.partition.queue, self._rows.of(group))
+            rows = self._rows.of(group)
+            self._table.add(stretch.partition.queue, rows)
             self._ends[stretch.partition] = _end(group)
             self._ends.know(stretch)
-            self._count(group)
+            self._count(group, rows.nbytes)
             if self._open_bytes >= self._transaction_bytes:
                 self._commit()
                 if stopping():
@@ -136,11 +138,11 @@ class Exporter:
         self._ends[stretch.partition] = stretch.end
         self._ends.know(stretch)
 
-    def _count(self, group: RowGroup) -> None:
+    def _count(self, group: RowGroup, row_bytes: int) -> None:
         size = sum(each.body_bytes for each in group.slices)
         self._records += group.rows
         self._bytes += size
-        self._open_bytes += size
+        self._open_bytes += max(size, row_bytes)
         self._progress(size)
 
     def _commit(self) -> None:

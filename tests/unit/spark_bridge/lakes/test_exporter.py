@@ -128,6 +128,14 @@ def test_transactions_end_where_they_are_large_enough(kind: str, tmp_path: Path)
     assert places(kind, table) == [("audit", 0, n) for n in range(60)]
 
 
+def test_a_transaction_of_empty_bodies_ends_too(tmp_path: Path) -> None:
+    log = LogFiles(tmp_path)
+    log.segment(0, *((n * 5_000, records([b""] * 5_000)) for n in range(20)))
+    done = export("delta", tmp_path, tmp_path / "table", transaction_bytes=1_000_000)
+    assert (done.records, done.body_bytes) == (100_000, 0)
+    assert done.transactions > 2
+
+
 @pytest.mark.parametrize("kind", FORMATS)
 def test_columns_are_declared_and_bad_bodies_are_kept(kind: str, tmp_path: Path) -> None:
     bodies = [b'{"id": 1, "lines": [{"n": 2}]}', b"none", b'{"id": "x"}', b"{}"]
