@@ -265,10 +265,12 @@ WITHOUT_PARTNER = {
     },
     "spark_bridge": {
         "confirmed_publisher",
+        "delta_batches",
         "delta_lake",
         "envelope",
         "export_commands",
         "http_logs",
+        "iceberg_lake",
         "index_commands",
         "object_logs",
         "offset_limit",

@@ -2,8 +2,8 @@
 
 import json
 import re
-import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -82,7 +82,9 @@ def _write(
     # Earlier versions left folders without a random name.
     for left in folder.parent.glob(f"batch={batch}*"):
         if left != folder and left.name.partition("-")[0] == f"batch={batch}":
-            shutil.rmtree(left, ignore_errors=True)
+            with suppress(OSError):
+                for each in sorted([left, *left.rglob("*/")], reverse=True):  # the deepest first
+                    disk.remove_tree(each)
 
 
 def _query_id(frame: "DataFrame") -> str:

@@ -58,7 +58,8 @@ def test_a_micro_batch_that_runs_again_is_in_the_table_once(
     query = json.loads((checkpoint / "metadata").read_text())["id"]
     for name in ("batch=1", "batch=1-0123456789abcdef"):  # of an earlier version, and of this one
         left = path / query / name
-        left.mkdir()
+        (left / "_temporary" / "0").mkdir(parents=True)
+        shutil.copy(next(iter(files)), left / "_temporary" / "0" / "part.parquet")
         shutil.copy(next(iter(files)), left / "part-of-a-killed-task.parquet")
     log.numbered_segment(10, 5)
     run(spark, tmp_path, "offset", "timestamp")
