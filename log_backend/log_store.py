@@ -91,6 +91,7 @@ class LogOptions:
         retention_seconds: between two rounds that remove segments past their retention.
         emptied_seconds: between two rounds that remove the last segment of logs nothing is needed of.
         has_remote: remote storage is configured.
+        is_followed: standbys read the journal.
     """
 
     journal_file_bytes: int = 64 * 1024 * 1024
@@ -108,6 +109,7 @@ class LogOptions:
     retention_seconds: float = 30.0
     emptied_seconds: float = 15.0
     has_remote: bool = False
+    is_followed: bool = False
 
 
 class LogStore:
@@ -188,6 +190,7 @@ class LogStore:
             collect=lambda: journal_changes(self.checkpoints.with_state, self.journal.groups),
             on_pressure=partial(self.pressures.press, "journal"),
         )
+        self.journal.keeps_last = options.is_followed
         self.journal.on_disk_full = lambda: self._disk_pressure.refused()
         self.progress = self.journal.progress
         self.metadata_writer = MetadataWriter(self.journal, self.metadata, loop)

@@ -122,6 +122,7 @@ def open_logs(config: BrokerConfig, loop: asyncio.AbstractEventLoop) -> LogStore
         compression=config.default_compression,
         retention_seconds=config.retention_seconds,
         has_remote=bool(config.remote_storage),
+        is_followed=bool(config.standby_listen),
     )
     disk = SystemDisk()
     logs = LogStore(config.data_dir, disk, SystemClock(), loop, options)

@@ -100,6 +100,9 @@ class Journal:
         supply: its files.
         groups: what has gathered for the next blocks; partitions append their batches there.
         progress: how far it has come for confirms, and who waits for more: once it accepts entries.
+        keeps_last: the last full file that has blocks is not given back: else the journal of a node that is
+            started again would begin where it ended, and whoever lacks its last block need a copy. True of a
+            replica.
         sync_times: seconds that writing and syncing of each synced block took.
         refused: why another file, or a block that is larger, could not be had; None: it could. `go_on` tries
             again.
@@ -138,7 +141,7 @@ class Journal:
         self._replica: ReplicaEvents | None = None
         self._truncations: list[Mark] = []  # where the journal is to end
         self._blocks = StoredBlocks(disk)
-        self._full: deque[JournalFile] = deque()  # complete, and not all of it is promised
+        self._full: deque[JournalFile] = deque()  # complete, and not all of it is promised, or kept
         self._loop = loop
         self._on_failure = on_failure
         self._on_file_full = on_file_full
@@ -147,6 +150,7 @@ class Journal:
         self.end = START
         self.groups = JournalGroups(self._entry_added, on_pressure)
         self.progress = Progress(loop.call_soon, clock.monotonic)
+        self.keeps_last = False
         self.sync_times = Histogram()
         self._awaiting_collected: list[Callable[[], None]] = []
         self.refused: DiskFull | None = None
@@ -182,7 +186,7 @@ class Journal:
             JournalDamaged: a block that had been committed cannot be read.
         """
         self._replica, self._writer.shard = events, shard
-        self.groups.is_replicated = True
+        self.groups.is_replicated = self.keeps_last = True
         marks = [(block.mark, block.length - BLOCK_HEADER_BYTES) for block in self._reader.blocks()]
         of_alone = (mark.position for mark, _ in marks if mark.epoch <= alone)
         self.committed = max(committed, self._reader.committed, *of_alone)
@@ -738,11 +742,7 @@ class Journal:
     def _give_files(self) -> None:
         # What a segment may not have yet, a checkpoint cannot cover.
         while self._full and self._full[0].end.position <= self.groups.promised:
-            if self._replica is not None and not any(
-                each.places for each in islice(self._full, 1, None)
-            ):
-                # A replica keeps its last blocks: else its journal would begin where it ended when it is
-                # started again, and any follower need a copy.
+            if self.keeps_last and not any(each.places for each in islice(self._full, 1, None)):
                 break
             self.supply.held -= 1
             self._on_file_full(self._full.popleft())

@@ -189,6 +189,31 @@ def test_a_promoted_standby_has_what_was_confirmed(
             each.stop()
 
 
+def test_a_node_that_was_stopped_does_not_need_its_standby_to_begin_again(
+    tmp_path: Path, broker: BrokerProcess, port: int
+) -> None:
+    broker.start()
+    follow = FollowProcess(port, tmp_path / "b", tmp_path / "follow.log")
+    try:
+        until_followed(broker, 0)
+        follow.end()
+        client = pika.BlockingConnection(pika.URLParameters(broker.url))
+        channel = client.channel()
+        channel.confirm_delivery()
+        channel.queue_declare("q", durable=True)
+        channel.basic_publish("", "q", b"the standby lacks it", PERSISTENT)
+        client.close()
+        assert broker.terminate() == 0
+        broker.start()
+        follow = FollowProcess(port, tmp_path / "b", tmp_path / "follow.log")
+        until_followed(broker, 0)
+        assert "takes the place" not in follow.log.read_text()
+        follow.end()
+    finally:
+        for each in (broker, follow):
+            each.stop()
+
+
 def drained(broker: BrokerProcess) -> list[int]:
     """What is in `q`, taken from it; the queue lives."""
     connection = pika.BlockingConnection(pika.URLParameters(broker.url))

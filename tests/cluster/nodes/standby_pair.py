@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from cluster.nodes.store_node import QUIETER, NamedPartitions
@@ -24,7 +25,7 @@ class LeadingStore:
     """A store that leads on its own, and its door for standbys; started again, it is another one."""
 
     def __init__(self, data: Path, port: int) -> None:
-        self.store = store = open_store(data, QUIETER)
+        self.store = store = open_store(data, replace(QUIETER, is_followed=True))
         self.door = StandbyDoor(options(port), store, SystemClock(), node_sockets())
         self.queues: dict[str, PartitionLog] = {}
 

@@ -86,6 +86,26 @@ async def test_a_node_that_is_killed_and_started_goes_on(tmp_path: Path, port: i
     await leader.aclose()
 
 
+async def test_a_standby_that_lacks_the_last_block_of_a_node_goes_on(
+    tmp_path: Path, port: int
+) -> None:
+    leader = await LeadingStore(tmp_path / "a", port).start()
+    queue = await leader.declare("q")
+    append(queue, 5)
+    follower = await FollowingStore(tmp_path / "b", port).start()
+    await caught_up(leader, follower)
+    await follower.aclose()
+    await durable(leader.store, append(queue, 3))
+    await leader.aclose()
+    leader = await LeadingStore(tmp_path / "a", port).start()
+    await leader.store.checkpoints.take()  # of all that it would give back at its start
+    follower = await FollowingStore(tmp_path / "b", port).start()
+    await caught_up(leader, follower)
+    assert not (tmp_path / "b" / "aside").exists(), "it went on with what it had"
+    await follower.aclose()
+    await leader.aclose()
+
+
 async def test_a_standby_that_is_killed_goes_on(tmp_path: Path, port: int) -> None:
     leader = await LeadingStore(tmp_path / "a", port).start()
     queue = await leader.declare("q")
