@@ -7,7 +7,7 @@ import asyncio
 import logging
 import socket
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -67,6 +67,7 @@ class Broker:
         listeners: as soon as it listens.
         loop_monitor: likewise: how long the event loop was held.
         passed_door: for clients of HTTP that other nodes pass on.
+        last_doors: close when no clients are left, while what they were told may still be sent to others.
         recent_log: the last lines of the process's log.
 
     Args:
@@ -101,6 +102,7 @@ class Broker:
         self._refusal: Callable[[], str] = lambda: AWAY
         self._umask = 0  # of who started the process
         self.passed_door = PassedDoor()
+        self.last_doors = AsyncExitStack()
         self.recent_log = RecentLog()
 
     async def start(self) -> BrokerAddress:
@@ -275,6 +277,7 @@ class Broker:
             await self.sessions.hosted.until_ended(END_SECONDS_MAX)  # the other processes end, too
         await self.sessions.aclose(STOPPED)
         self.services.scheduler.finish()
+        await self.last_doors.aclose()
         await self._close_stores()
         logging.getLogger().removeHandler(self.recent_log)
 

@@ -32,6 +32,7 @@ from routelog.mirror_cluster.protocol.shard_record import SHARD
 log = logging.getLogger(__name__)
 
 HEARTBEAT_SECONDS = 1.0
+END_SECONDS_MAX = 5.0  # for standbys to have everything when the node is stopped
 # Behind its copy a standby is not far behind any more, so that no journal has to be kept for it.
 CAUGHT_UP_BYTES_MAX = 4 * 1024 * 1024
 
@@ -98,6 +99,7 @@ class FollowSender:
         self._clock = clock
         self._standbys: dict[str, _Standby] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._heard = asyncio.Event()  # one has applied more, or is gone
 
     def take(self, name: str, transport: asyncio.Transport, unread: bytes) -> None:
         """Send the journal to a standby; of two with one name the one before is given up."""
@@ -121,6 +123,22 @@ class FollowSender:
             return False
         return self._lag(standby).bytes <= CAUGHT_UP_BYTES_MAX
 
+    async def finish(self) -> None:
+        """Wait until the standbys that follow have all that is written, for some seconds at most."""
+        self._journal.commit_written()
+        try:
+            async with asyncio.timeout(END_SECONDS_MAX):
+                while self._behind(self._journal.written):
+                    self._heard.clear()
+                    await self._heard.wait()
+        except TimeoutError:
+            names = ", ".join(self._behind(self._journal.written))
+            log.warning("the node stops before these standbys have everything: %s", names)
+
+    def _behind(self, position: int) -> list[str]:
+        standbys = self._standbys.values()
+        return [each.name for each in standbys if each.task is not None and each.applied < position]
+
     async def aclose(self) -> None:
         """End all connections."""
         tasks = [*self._tasks]
@@ -137,6 +155,7 @@ class FollowSender:
     def _served(self, standby: _Standby, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         standby.task = None
+        self._heard.set()
         if not task.cancelled() and (error := task.exception()) is not None:
             text = "an error of the broker, while standby %s followed"
             log.error(text, standby.name, exc_info=error)
@@ -204,6 +223,7 @@ class FollowSender:
             standby.heard_at = self._clock.monotonic()
             standby.applied = max(standby.applied, message.durable)
             standby.times.applied(standby.applied)
+            self._heard.set()
 
     async def _send(self, standby: _Standby, writer: asyncio.StreamWriter) -> None:
         after = standby.applied

@@ -114,7 +114,8 @@ class StandbyDoor:
         return self._follows.lags()
 
     async def aclose(self) -> None:
-        """End all connections."""
+        """End all connections, when standbys have what clients were told is safe."""
+        await self._follows.finish()
         await self._links.aclose()
         await self._follows.aclose()
         await self._copies.aclose()

@@ -115,7 +115,7 @@ class Composition:
             if self._standby_options is not None:
                 sockets = _node_sockets(self._config)
                 door = await _open_standby_door(self._standby_options, broker, sockets)
-                doors.push_async_callback(door.aclose)
+                broker.last_doors.push_async_callback(door.aclose)
                 self._standby_door = door
                 listeners["standby"] = door.address
             managed = self._managed

@@ -21,6 +21,7 @@ from routelog.mirror_cluster.links.copy_stream import receive_message, send_mess
 from routelog.mirror_cluster.links.given_link import connect, connect_given
 from routelog.mirror_cluster.links.introduction import Opening, Purpose
 from routelog.mirror_cluster.protocol.messages import Acknowledge
+from routelog.mirror_cluster.standby import follow_sender
 from routelog.mirror_cluster.standby.standby import mark_standby
 from routelog.mirror_cluster.standby.standby_door import LEADER
 
@@ -104,6 +105,36 @@ async def test_a_standby_that_lacks_the_last_block_of_a_node_goes_on(
     assert not (tmp_path / "b" / "aside").exists(), "it went on with what it had"
     await follower.aclose()
     await leader.aclose()
+
+
+async def test_a_node_that_is_stopped_waits_until_its_standby_has_everything(
+    tmp_path: Path, port: int
+) -> None:
+    leader = await LeadingStore(tmp_path / "a", port).start()
+    queue = await leader.declare("q")
+    follower = await FollowingStore(tmp_path / "b", port).start()
+    await caught_up(leader, follower)
+    position = append(queue, 5)
+    await durable(leader.store, position)
+    await leader.door.aclose()
+    assert follower.store.journal.committed >= position
+    await follower.aclose()
+    await leader.aclose()
+
+
+async def test_a_node_stops_without_a_standby_that_stands_still(
+    tmp_path: Path, port: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(follow_sender, "END_SECONDS_MAX", 0.1)
+    leader = await LeadingStore(tmp_path / "a", port).start()
+    queue = await leader.declare("q")
+    follower = await FollowingStore(tmp_path / "b", port).start()
+    await caught_up(leader, follower)
+    monkeypatch.setattr(follower.store.journal, "store", lambda blocks: None)
+    await durable(leader.store, append(queue, 5))
+    await leader.aclose()
+    assert "before these standbys have everything: s@test" in caplog.text
+    await follower.aclose()
 
 
 async def test_a_standby_that_is_killed_goes_on(tmp_path: Path, port: int) -> None:
