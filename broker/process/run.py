@@ -130,13 +130,13 @@ async def _run_mirrored(
         ends.set()
 
         async def leave() -> None:
+            if not reason:  # first: clients may take seconds to answer that they are closed
+                await mirror.drain()
             await broker.leave(
                 f"{reason}, and this node starts again: {GONE}" if reason else STOPPED
             )
             if epoch.done():
                 await leading
-            if not reason:
-                await mirror.drain()
 
         for end in (leave, mirror.aclose):
             try:

@@ -195,8 +195,13 @@ def test_a_leader_that_is_told_to_stop_hands_over(cluster: MirroredBrokers) -> N
     leader = cluster.leader()
     publish(leader, "1")
     before = cluster.until_led()["leader"]
+    silent, begin = client(leader), len(leader.log_text())
     assert leader.terminate() == 0
     after = cluster.until_led(in_sync=2, without=before)["leader"]
+    ends = leader.log_text()[begin:]
+    assert 0 < ends.find(f"{after} leads") < ends.find("1 connections did not answer"), ends
+    with suppress(pika.exceptions.AMQPError):
+        silent.close()
     told, _ = cluster.ask("status")
     assert told["summary"] == "2 of 3 nodes alive: confirms go on, one more failure stops them"
     # What the leader knows of the others is a third of a second old at most.
