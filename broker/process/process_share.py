@@ -9,12 +9,16 @@ DEFINITIONS_SHARE = 4  # of the memory that there is, definitions may have a qua
 
 
 def process_share(config: BrokerConfig) -> BrokerConfig:
-    """The configuration of each process of a node: budgets of memory are divided, the largest message fits."""
-    count, largest = config.processes, config.intake_connection_bytes_max
+    """The configuration of each process of a node: budgets of memory are divided.
+
+    The largest message fits, and a quarter is left to others when one user has all of his.
+    """
+    count = config.processes
+    of_user = max(config.intake_user_bytes_max // count, config.intake_connection_bytes_max)
     return msgspec.structs.replace(
         config,
-        intake_bytes_max=max(config.intake_bytes_max // count, largest),
-        intake_user_bytes_max=max(config.intake_user_bytes_max // count, largest),
+        intake_bytes_max=max(config.intake_bytes_max // count, of_user + of_user // 3),
+        intake_user_bytes_max=of_user,
         definitions_bytes=definitions_bytes(config) // count,
     )
 
