@@ -190,8 +190,8 @@ class Processes:
 
     def _ended(self, child: _Child, status: int) -> None:
         if self._end_by is not None:
-            if status > 0:
-                self._status = status
+            if status > 0 or (status < 0 and child.number == LEADER):
+                self._status = status if status > 0 else FAILED
             return
         reason = f"signal {-status}" if status < 0 else f"status {status}"
         # A front may start when what it lacks is mended, certificates for instance: the others serve on.

@@ -14,7 +14,7 @@ import pytest
 from support.broker_process import ROOT, is_there
 from support.waiting import wait_until
 
-from routelog.broker.process.processes import TOLD_TO_END
+from routelog.broker.process.processes import FAILED, TOLD_TO_END
 
 PROGRAM = Path(__file__).with_name("family.py")
 
@@ -147,9 +147,19 @@ def test_the_first_process_that_cannot_start_later_ends_all(start: Callable[...,
 
 
 def test_who_does_not_end_is_ended(start: Callable[..., Family]) -> None:
-    family = start("2", "deaf").wait_for("ready")
+    family = start("2", "2 is deaf").wait_for("ready")
     assert family.end() == 0
     assert sorted(family.said[-3:]) == ["1 ends", "1 told SIGUSR1", "2 told SIGUSR1"]
+
+
+def test_the_end_of_a_process_with_data_by_a_signal_is_a_failure(
+    start: Callable[..., Family],
+) -> None:
+    family = start("2", "1 is deaf").wait_for("ready")
+    family.parent.send_signal(signal.SIGTERM)
+    family.wait_for("1 told SIGUSR1", "2 ends")
+    os.kill(family.pids(1)[0], signal.SIGKILL)
+    assert family.parent.wait(30) == FAILED
 
 
 def test_a_signal_to_read_certificates_again_reaches_all(start: Callable[..., Family]) -> None:
