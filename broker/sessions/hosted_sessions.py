@@ -172,9 +172,10 @@ class HostedSessions:
         return front in self._ends
 
     async def ask(self, question: bytes) -> Mapping[str, NodeAnswer | None]:
-        """Ask all fronts at the same time; the answers by node, None of one that is silent."""
+        """Ask all fronts at the same time; the answers by node, None: silent, or between sessions."""
         answers = {front: asked.ask(question) for front, asked in self._asked.items()}
-        return {front: await answer for front, answer in answers.items()}
+        silent: dict[str, NodeAnswer | None] = dict.fromkeys(self.barrier.expected)
+        return silent | {front: await answer for front, answer in answers.items()}
 
     def tell_counts(self) -> None:
         """Tell all fronts how many clients other nodes have."""
