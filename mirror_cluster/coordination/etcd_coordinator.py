@@ -155,7 +155,8 @@ class EtcdCoordinator:
         value = msgspec.json.encode(entry)
         done = await self._set(key, value, expected_revision=revision, lease=granted.ID)
         if not done.succeeded:
-            await self._revoke(granted.ID)
+            # Perhaps by our own hand: an endpoint that answers too late may have carried it out. So the lease
+            # is left to end by itself: an entry that has it is found next time.
             raise NodeNameTaken(entry.node)
         self._lease = granted.ID
         return float(granted.TTL)

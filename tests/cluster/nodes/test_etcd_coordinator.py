@@ -2,7 +2,7 @@
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -105,6 +105,28 @@ async def test_a_node_is_listed_as_long_as_its_lease(tmp_path: Path) -> None:
         await first.leave()
         assert (await second.read()).nodes == {}
         assert not await first.renew(), "there is no lease"
+
+
+async def test_an_entry_stays_that_a_late_endpoint_stored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running(tmp_path, 1) as cluster, ready(cluster) as coordinator:
+        await coordinator.register(NODE)
+        request = coordinator._gateway.request
+
+        async def sent_again(path: str, body: Mapping[str, object]) -> bytes:
+            if path == "kv/txn":
+                await request(path, body)  # its answer comes too late
+            return await request(path, body)
+
+        monkeypatch.setattr(coordinator._gateway, "request", sent_again)
+        changed = replace(NODE, process=NODE.process + 1)
+        with pytest.raises(NodeNameTaken):
+            await coordinator.register(changed)
+        monkeypatch.undo()
+        assert (await coordinator.read()).nodes == {"a": changed}
+        await coordinator.register(changed)
+        assert await coordinator.renew()
 
 
 async def test_a_command_waits_for_its_node_which_takes_it_once(tmp_path: Path) -> None:
