@@ -295,28 +295,46 @@ def _carry_out(
     if not (dry_run or yes) and _is_asked():
         _confirm(broker, path, body, done, limit)
     total: dict[str, Any] = {"count": 0, "skipped": {}, "stopped": None, "dry_run": dry_run}
-    with _progress(done) as tell:
-        while limit is None or total["count"] < limit:
-            most = STEP if limit is None else min(STEP, limit - total["count"])
-            answer = _asked(broker, path, {**body, "limit": most, "dry_run": dry_run})
-            total["count"] += answer["count"]
-            total["stopped"] = answer["stopped"]
-            for reason, count in answer["skipped"].items():
-                total["skipped"][reason] = total["skipped"].get(reason, 0) + count
-            tell(total["count"])
-            if answer["next"] is None or answer["stopped"] is not None:
-                break
-            if path[-1] != "restore":
-                body = {**body, "filter": {**body.get("filter", {}), "offset": answer["next"]}}
-                body.pop("messages", None)
-            elif dry_run:
-                break  # it would find the same again
-    if as_json:
-        typer.echo(msgspec.json.encode(total).decode())
-    else:
-        typer.echo(_sentence(total, done))
+    try:
+        with _progress(done) as tell:
+            _take_steps(broker, path, body, limit, total, tell)
+    except BaseException:
+        if total["count"]:
+            _show(total, done, as_json=as_json)
+        raise
+    _show(total, done, as_json=as_json)
     if total["stopped"] is not None:
         raise AnswerRefused(f"ended early: {total['stopped']}")
+
+
+def _take_steps(
+    broker: ManagementClient,
+    path: tuple[str, ...],
+    body: dict[str, Any],
+    limit: int | None,
+    total: dict[str, Any],
+    tell: Callable[[int], None],
+) -> None:
+    # `total` counts along: what earlier steps did stays done when a later one fails.
+    while limit is None or total["count"] < limit:
+        most = STEP if limit is None else min(STEP, limit - total["count"])
+        answer = _asked(broker, path, {**body, "limit": most, "dry_run": total["dry_run"]})
+        total["count"] += answer["count"]
+        total["stopped"] = answer["stopped"]
+        for reason, count in answer["skipped"].items():
+            total["skipped"][reason] = total["skipped"].get(reason, 0) + count
+        tell(total["count"])
+        if answer["next"] is None or answer["stopped"] is not None:
+            break
+        if path[-1] != "restore":
+            body = {**body, "filter": {**body.get("filter", {}), "offset": answer["next"]}}
+            body.pop("messages", None)
+        elif total["dry_run"]:
+            break  # it would find the same again
+
+
+def _show(total: dict[str, Any], done: str, *, as_json: bool) -> None:
+    typer.echo(msgspec.json.encode(total).decode() if as_json else _sentence(total, done))
 
 
 def _asked(broker: ManagementClient, path: tuple[str, ...], body: dict[str, Any]) -> Any:

@@ -1,6 +1,7 @@
 """Operators' commands: what each one asks of the broker, and what it prints of the answer."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -379,6 +380,27 @@ def test_a_move_goes_on_until_all_is_done(run: Run, broker: Broker) -> None:
         {**following, **to, "limit": 4},
         {**following, **to, "limit": 1},
     ]
+
+
+@pytest.mark.parametrize(
+    ("more", "told"), [((), "3 messages published again"), (("--json",), '{"count":3,')]
+)
+def test_what_was_done_before_a_step_fails_is_told(
+    run: Run, broker: Broker, monkeypatch: pytest.MonkeyPatch, more: tuple[str, ...], told: str
+) -> None:
+    done = {"count": 3, "skipped": {}, "next": "0:5-9", "stopped": None}
+    broker.answers["queues", "/", "q", "replay"] = done
+    pieces = broker.pieces
+
+    def once(*asked: Any, **more: Any) -> Iterator[bytes]:
+        yield from pieces(*asked, **more)
+        broker.refusal = "the broker stops"
+
+    monkeypatch.setattr(broker, "pieces", once)
+    result = run("queue", "replay", "q", "--to-queue", "to", *more)
+    assert result.exit_code == 1
+    assert told in result.output
+    assert "the broker stops" in result.output
 
 
 def test_a_person_types_the_name_of_the_queue(
