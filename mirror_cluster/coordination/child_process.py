@@ -16,6 +16,7 @@ import msgspec
 
 KEPT_VARIABLE = "ROUTELOG_KEPT_CHILD"
 _PR_SET_PDEATHSIG = 1
+LINE_BYTES_MAX = 1 << 20  # of a line that a child writes
 
 
 class _Kept(msgspec.Struct):
@@ -36,7 +37,7 @@ class ChildProcess:
     def __init__(self, pid: int, pipe: int, command: Sequence[str]) -> None:
         self.pid = pid
         self.command = [*command]
-        self.errors = asyncio.StreamReader()
+        self.errors = asyncio.StreamReader(LINE_BYTES_MAX)
         self.status: int | None = None
         self._ended = asyncio.Event()
         self._pipe = pipe

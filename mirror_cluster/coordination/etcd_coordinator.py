@@ -23,7 +23,12 @@ from routelog.mirror_cluster.coordination.coordinator import (
     NodeEntry,
     NodeNameTaken,
 )
-from routelog.mirror_cluster.coordination.etcd_gateway import EtcdGateway, decoded, encoded
+from routelog.mirror_cluster.coordination.etcd_gateway import (
+    EtcdGateway,
+    decoded,
+    encoded,
+    from_json,
+)
 from routelog.mirror_cluster.protocol.shard_record import BadRecord, ShardRecord, decode_record
 
 _T = TypeVar("_T")
@@ -164,7 +169,7 @@ class EtcdCoordinator:
     async def renew(self) -> bool:
         """Renew the lease; False: it has ended, register again."""
         answer = await self._gateway.request("lease/keepalive", {"ID": self._lease})
-        return _decode(answer, _Renewal).result.TTL > 0
+        return from_json(answer, _Renewal).result.TTL > 0
 
     async def leave(self) -> None:
         """Give the lease up: the node is gone at once."""
@@ -178,14 +183,14 @@ class EtcdCoordinator:
 
     async def _range(self, key: bytes, end: bytes = b"") -> _Range:
         body = {"key": encoded(key), "range_end": encoded(end), "limit": KEYS_MAX}
-        return _decode(await self._gateway.request("kv/range", body), _Range)
+        return from_json(await self._gateway.request("kv/range", body), _Range)
 
     async def _revoke(self, lease: int) -> None:
         await self._gateway.request("lease/revoke", {"ID": lease})
 
     async def _grant(self, seconds: int) -> _Lease:
         body = {"TTL": seconds, "ID": 0}  # etcd chooses a number that nobody has
-        return _decode(await self._gateway.request("lease/grant", body), _Lease)
+        return from_json(await self._gateway.request("lease/grant", body), _Lease)
 
     async def _set(
         self,
@@ -213,11 +218,7 @@ class EtcdCoordinator:
         if expected_value is not None:
             compared.append({**same, "target": "VALUE", "value": encoded(expected_value)})
         body = {"compare": compared, "success": [{request: {"key": key, **more}}]}
-        return _decode(await self._gateway.request("kv/txn", body), _Transaction)
-
-
-def _decode(answer: bytes, kind: type[_T]) -> _T:
-    return msgspec.json.decode(answer, type=kind, strict=False)  # 64-bit numbers come as strings
+        return from_json(await self._gateway.request("kv/txn", body), _Transaction)
 
 
 def _record(found: _KeyValue) -> ShardRecord:

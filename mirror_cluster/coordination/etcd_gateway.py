@@ -11,7 +11,7 @@ import ssl
 from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import aiohttp
 import msgspec
@@ -22,6 +22,8 @@ from routelog.mirror_cluster.coordination.coordinator import (
     NobodyListens,
 )
 from routelog.mirror_cluster.node_tls import handshake_failure
+
+_T = TypeVar("_T")
 
 # gRPC status codes, in the body of an answer that is no success.
 _UNAVAILABLE = frozenset((1, 4, 8, 13, 14))  # cancelled, too late, too many, internal, no leader
@@ -61,8 +63,15 @@ class EtcdEndpoints:
 
 class _GatewayError(msgspec.Struct):
     code: int = 2
+    grpc_code: int = 0
     message: str = ""
-    error: Any = ""
+    error: Any = (
+        ""  # of a stream, such as `lease/keepalive`: an object like this one, with a `grpc_code`
+    )
+
+
+class _Login(msgspec.Struct):
+    token: str
 
 
 class EtcdGateway:
@@ -124,8 +133,7 @@ class EtcdGateway:
     async def _log_in(self, url: str) -> None:
         self._token = ""
         user = {"name": self._endpoints.user, "password": self._endpoints.password}
-        answer = msgspec.json.decode(await self._ask(url, "auth/authenticate", user))
-        self._token = answer["token"]
+        self._token = from_json(await self._ask(url, "auth/authenticate", user), _Login).token
 
     async def _ask(self, url: str, path: str, body: Mapping[str, object]) -> bytes:
         if self._http is None:
@@ -167,14 +175,30 @@ def _described(error: Exception, tls: EtcdTls | None) -> str:
 def _error(answer: bytes, status: int) -> Exception:
     try:
         told = msgspec.json.decode(answer, type=_GatewayError)
+        if isinstance(told.error, dict):
+            told = msgspec.convert(told.error, _GatewayError)
     except msgspec.DecodeError:
         return aiohttp.ClientError(f"HTTP status {status}")
-    message = told.message or str(told.error)
-    if _INVALID_TOKEN in message or told.code == _UNAUTHENTICATED:
+    message, code = told.message or str(told.error), told.grpc_code or told.code
+    if _INVALID_TOKEN in message or code == _UNAUTHENTICATED:
         return _LoggedOut(message)
-    if told.code in _UNAVAILABLE:
+    if code in _UNAVAILABLE:
         return aiohttp.ClientError(message)
     return CoordinatorRefused(f"etcd: {message}")
+
+
+def from_json(answer: bytes, kind: type[_T]) -> _T:
+    """An answer as what it should be.
+
+    Raises:
+        CoordinatorRefused: it is something else, as of a proxy before etcd.
+    """
+    try:
+        return msgspec.json.decode(
+            answer, type=kind, strict=False
+        )  # 64-bit numbers come as strings
+    except msgspec.DecodeError as error:
+        raise CoordinatorRefused(f"no answer of etcd: {error}") from None
 
 
 def encoded(octets: bytes) -> str:

@@ -12,6 +12,7 @@ from routelog.mirror_cluster.coordination.coordinator import (
     CoordinatorRefused,
     CoordinatorUnavailable,
 )
+from routelog.mirror_cluster.coordination.etcd_coordinator import EtcdCoordinator
 from routelog.mirror_cluster.coordination.etcd_gateway import EtcdEndpoints, EtcdGateway
 
 Answer = Callable[[web.Request], web.Response]
@@ -73,8 +74,9 @@ async def gateway(*members: Member, **options: object) -> AsyncIterator[EtcdGate
         (error(NO_LEADER),),
         (error({"code": 4, "error": "context deadline exceeded"}, 504),),
         (lambda request: web.Response(status=502, text="<html>bad gateway"),),
+        (error({"error": {"grpc_code": 14, "http_code": 503, "message": "no leader"}}),),
     ],
-    ids=["hangs", "no leader", "too late", "a proxy without an etcd"],
+    ids=["hangs", "no leader", "too late", "a proxy without an etcd", "a stream without a leader"],
 )
 async def test_the_next_endpoint_is_asked_and_stays_the_first(answers: tuple[Answer, ...]) -> None:
     bad, good = Member(*answers), Member(ok)
@@ -121,6 +123,18 @@ async def test_what_another_endpoint_would_refuse_too_is_not_asked_again() -> No
     async with gateway(Member(full)) as opened:
         with pytest.raises(CoordinatorUnavailable, match="space exceeded"):
             await opened.request("kv/txn", {})
+
+
+async def test_what_is_no_answer_of_etcd_is_refused() -> None:
+    page = Member(lambda request: web.Response(text="<html>sign in"))
+    async with gateway(page, user="u", password="p") as opened:
+        with pytest.raises(CoordinatorRefused, match="no answer of etcd"):
+            await opened.request("kv/range", {})
+    async with gateway(page) as opened:
+        coordinator = EtcdCoordinator(opened, "/routelog/x", 2)
+        for ask in (coordinator.read, coordinator.renew):
+            with pytest.raises(CoordinatorRefused, match="no answer of etcd"):
+                await ask()
 
 
 async def test_a_token_that_ended_is_replaced_once() -> None:
