@@ -7,6 +7,7 @@ The code of `management` is loaded where the API is switched on: a broker withou
 cluster loads it before it joins: when it begins to lead, its lease would have to wait for that.
 """
 
+import logging
 import os
 import socket
 from collections.abc import AsyncIterator, Iterator, Mapping
@@ -33,6 +34,8 @@ from routelog.vhosts import unanswered
 
 if TYPE_CHECKING:
     from routelog.management.server.server import ManagementServer
+
+log = logging.getLogger(__name__)
 
 # In the data directory.
 MANAGEMENT_FILE = "management.json"  # for the command line
@@ -81,8 +84,7 @@ class ManagedBroker:
         await broker.listeners.http.open(self.listeners["amqp"][0])
         self.listeners.update(broker.listeners.http.addresses)
         if "http" in self.listeners:
-            content = {"url": _local_url(*self.listeners["http"]), "token": self.token}
-            write_private(self.file, msgspec.json.encode(content))
+            tell_commands(self.file, _local_url(*self.listeners["http"]), self.token)
         try:
             yield
         finally:
@@ -206,6 +208,14 @@ def log_token_key(config: BrokerConfig, data: Path) -> bytes:
         return _kept_key(data / LOG_TOKEN_FILE)
     secret = config.cluster_secret.encode()
     return secret_key(secret, b"routelog log tokens", config.cluster_name, _KEY_BYTES)
+
+
+def tell_commands(file: Path, url: str, token: str) -> None:
+    """Write down where commands of this machine find the node; a full disk is logged: clients come first."""
+    try:
+        write_private(file, msgspec.json.encode({"url": url, "token": token}))
+    except OSError as error:
+        log.error("commands of this machine cannot find this node: %s", error)
 
 
 def write_private(file: Path, content: bytes) -> None:

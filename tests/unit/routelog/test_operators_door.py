@@ -7,7 +7,7 @@ import pytest
 
 from routelog.broker.node.configuration import BrokerConfig, load_configuration
 from routelog.management.calls.request_origin import HostNames
-from routelog.operators_door import log_token_key, own_names, write_private
+from routelog.operators_door import log_token_key, own_names, tell_commands, write_private
 
 
 def test_a_file_that_is_written_anew_is_whole_at_any_time(tmp_path: Path) -> None:
@@ -22,6 +22,13 @@ def test_a_file_that_is_written_anew_is_whole_at_any_time(tmp_path: Path) -> Non
     assert file.read_bytes() == b"second"
     assert file.stat().st_mode & 0o777 == 0o600
     assert [each.name for each in tmp_path.iterdir()] == ["token"]
+
+
+def test_a_disk_that_takes_no_file_keeps_no_node_from_its_clients(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    tell_commands(tmp_path / "gone" / "management.json", "http://127.0.0.1:1", "t")
+    assert "commands of this machine cannot find this node" in caplog.text
 
 
 @pytest.mark.parametrize("host", ["a.example", "b.example", "10.0.0.2"])
