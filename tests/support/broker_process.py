@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from support.broker_nursery import ForkedBroker, nursery
 from support.ports import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -24,6 +25,8 @@ READY_LINE = re.compile(r"^routelog ready (amqp://\S+:(\d+)) data=(.*) pid=(\d+)
 READY_SECONDS_MAX = 120.0
 STOP_SECONDS_MAX = 60.0  # for one that hangs; what is left to write is on a busy disk in seconds
 COMMAND_VARIABLE = "ROUTELOG_TEST_COMMAND"  # an installed program to test instead of the sources
+# With one of these in its environment a broker is executed, not forked.
+EXECUTED = {COMMAND_VARIABLE, "ROUTELOG_TEST_EXECUTED", "ROUTELOG_PURE", "LD_PRELOAD"}
 TEST_LIMITS = {
     "ROUTELOG_HANDSHAKE_SECONDS": "10",  # in which clients of a busy machine log in
     "ROUTELOG_JOURNAL_FILE_BYTES": "16777216",  # each new broker fills two files with zeros
@@ -87,7 +90,7 @@ class BrokerProcess:
         self.port = free_port()
         self.pid = 0
         self._environment = environment or {}
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: subprocess.Popen[bytes] | ForkedBroker | None = None
         # A file, not a pipe: what the broker wrote before it answered a client is there for the test.
         self._output = tempfile.TemporaryFile()  # noqa: SIM115 - as long as this object
         weakref.finalize(self, self._output.close)
@@ -130,15 +133,25 @@ class BrokerProcess:
             BrokerFailed: it ended or printed no ready line within `READY_SECONDS_MAX`.
         """
         begin = len(self.log_text())
-        self._process = subprocess.Popen(
-            self._command(),
-            cwd=ROOT,
-            env=self._process_environment(),
-            stdout=self._output,
-            stderr=subprocess.STDOUT,
-        )
+        environment = self._process_environment()
+        if self._may_be_forked:
+            self._process = nursery().fork(self._arguments(), environment, self._output)
+        else:
+            self._process = subprocess.Popen(
+                self._command(),
+                cwd=ROOT,
+                env=environment,
+                stdout=self._output,
+                stderr=subprocess.STDOUT,
+            )
         self._wait_until_ready(begin)
         return self
+
+    @property
+    def _may_be_forked(self) -> bool:
+        # Not where an interpreter, or a library, looks at a variable when it is loaded.
+        is_plain = all(name.startswith("ROUTELOG_") for name in self._environment)
+        return is_plain and not self._within and not EXECUTED & {*os.environ, *self._environment}
 
     def kill(self) -> None:
         """End the process as a crash does: SIGKILL, no goodbye."""
@@ -182,6 +195,11 @@ class BrokerProcess:
         return [
             *self._within,
             *(program or [sys.executable, "-m", "routelog"]),
+            *self._arguments(),
+        ]
+
+    def _arguments(self) -> list[str]:
+        return [
             "serve",
             *("--host", self.host),
             *("--port", str(self.port)),
