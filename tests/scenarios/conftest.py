@@ -18,7 +18,7 @@ from support.management_door import ManagementDoor
 __all__ = ["bystander", "pauses", "peer", "small_broker", "small_disk"]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def bystander(broker: BrokerProcess | ForeignBroker) -> Iterator[Bystander]:
     """A connection at work that no other connection's mistake may touch."""
     watching = Bystander(broker.host, broker.port)
