@@ -55,6 +55,7 @@ def _write(
     from deltalake.transaction import CommitProperties, Transaction
 
     from routelog.log_backend import random_name
+    from routelog.spark_bridge.lakes.delta_log import sync_delta_log
 
     application = given or _query_id(frame)
     table = _opened(table_path, frame)
@@ -70,6 +71,7 @@ def _write(
     synced = [_action(path, table_path, now, disk) for path in files]
     for each in (folder, folder.parent, table_path):
         disk.sync_directory(each)
+    next_version = table.version() + 1
     table.create_write_transaction(
         [*synced],
         "append",
@@ -78,6 +80,7 @@ def _write(
             app_transactions=[Transaction(application, batch, now)],
         ),
     )
+    sync_delta_log(disk, table_path, next_version)
     # Nobody else can commit this micro-batch any more, but a driver may still write: vacuum removes what stays.
     # Earlier versions left folders without a random name.
     for left in folder.parent.glob(f"batch={batch}*"):

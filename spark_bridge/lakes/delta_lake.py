@@ -19,10 +19,11 @@ from deltalake import DeltaTable, Schema, WriterProperties
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction, CommitProperties, Transaction
 
-from routelog.log_backend import Clock, Disk, random_name, replace_file
+from routelog.log_backend import Clock, Disk, opened, random_name, replace_file
 from routelog.spark_bridge.columns.record_table import PARTITION_COLUMNS, TableLayout
+from routelog.spark_bridge.lakes.delta_log import sync_delta_log
 from routelog.spark_bridge.lakes.lake_table import DELTA_LOG, NUMBER, TableUnusable, WriterLock
-from routelog.spark_bridge.lakes.parquet_parts import ZSTD_LEVEL, ParquetParts, Part
+from routelog.spark_bridge.lakes.parquet_parts import ZSTD_LEVEL, ParquetParts, Part, sync_folders
 from routelog.spark_bridge.logs.readable_logs import LogPartition
 from routelog.spark_bridge.reading.stored_offsets import NumberedOffsets, Offsets, numbers_of
 
@@ -95,6 +96,7 @@ class DeltaLake:
             Transaction(self._application(each) + NUMBER, number, now)
             for each, number in sorted(numbers_of(ends).items())
         ]
+        next_version = self._table.version() + 1
         try:
             self._table.create_write_transaction(
                 [_action(part, now) for part in parts],
@@ -110,15 +112,19 @@ class DeltaLake:
             raise TableUnusable(
                 f"{self._path}: somebody else exports as '{self._exporter}': {error}"
             ) from None
+        sync_delta_log(self._disk, self._path, next_version)
         self._intend("")
 
     def _opened(self) -> DeltaTable:
         try:
             table = DeltaTable(self._path)
         except TableNotFoundError:
-            return DeltaTable.create(
+            table = DeltaTable.create(
                 self._path, self._layout.schema, partition_by=list(PARTITION_COLUMNS)
             )
+            sync_delta_log(self._disk, self._path, 0)
+            self._disk.sync_directory(self._path)
+            return table
         except DeltaError as error:
             raise TableUnusable(f"{self._path}: {error}") from None
         found, wanted = table.schema(), Schema.from_arrow(self._layout.schema)
@@ -144,7 +150,7 @@ class DeltaLake:
             token = json.loads(file.read())["token"]
         if not token:
             return
-        known = {Path(uri).name for uri in self._table.file_uris()}
+        known = _file_names(self._table)
         left = [
             each for each in self._path.rglob(f"part-{token}-*.parquet") if each.name not in known
         ]
@@ -168,6 +174,10 @@ class DeltaLake:
         return "/".join(("routelog", *(quote(name, safe="") for name in names)))
 
 
+def _file_names(table: DeltaTable) -> set[str]:
+    return {Path(uri).name for uri in table.file_uris()}
+
+
 def _safe(name: str) -> str:
     return _UNSAFE.sub("_", name)
 
@@ -182,7 +192,7 @@ def _action(part: Part, now: int) -> AddAction:
     return AddAction(part.path, part.size, values, now, True, part.stats())
 
 
-def compact_table(path: Path, target_bytes: int, before: int | None) -> dict[str, int]:
+def compact_table(path: Path, target_bytes: int, before: int | None, disk: Disk) -> dict[str, int]:
     """Merge small files, day by day and queue by queue.
 
     Args:
@@ -200,13 +210,23 @@ def compact_table(path: Path, target_bytes: int, before: int | None) -> dict[str
         filters = [("date", "<", today.isoformat())]
     _check_there(path)
     try:
-        done = DeltaTable(path).optimize.compact(
+        table = DeltaTable(path)
+        version, known = table.version(), _file_names(table)
+        done = table.optimize.compact(
             partition_filters=filters,
             target_size=target_bytes,
             writer_properties=WriterProperties(compression="ZSTD", compression_level=ZSTD_LEVEL),
         )
     except DeltaError as error:
         raise TableUnusable(f"{path}: {error}") from None
+    # deltalake has committed them unsynced; the files before are there until a vacuum.
+    added = _file_names(DeltaTable(path)) - known
+    files = [each for each in path.rglob("*.parquet") if each.name in added]
+    for each in files:
+        with opened(disk, each) as file:
+            disk.sync(file)
+    sync_folders(disk, path, (str(each.relative_to(path)) for each in files))
+    sync_delta_log(disk, path, version + 1)
     return {"files_removed": done["numFilesRemoved"], "files_added": done["numFilesAdded"]}
 
 

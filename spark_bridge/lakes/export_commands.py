@@ -156,7 +156,8 @@ def compact(
         from routelog.spark_bridge.lakes.delta_lake import compact_table
 
         today = None if all_days else SystemClock().now()
-        tell(compact_table(table, target_mb * 1024 * 1024, before=today), as_json=as_json)
+        target = target_mb * 1024 * 1024
+        tell(compact_table(table, target, before=today, disk=SystemDisk()), as_json=as_json)
 
 
 @export_commands.command()

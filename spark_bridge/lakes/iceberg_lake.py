@@ -14,12 +14,12 @@ from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
 from pyiceberg.table import Table
 
 from routelog.log_backend import Disk
 from routelog.spark_bridge.columns.record_table import PARTITION_COLUMNS, TableLayout
+from routelog.spark_bridge.lakes.iceberg_files import DurableCatalog
 from routelog.spark_bridge.lakes.lake_table import NUMBER, TableUnusable, WriterLock
 from routelog.spark_bridge.logs.readable_logs import LogPartition
 from routelog.spark_bridge.reading.stored_offsets import NumberedOffsets, Offsets, numbers_of
@@ -42,6 +42,7 @@ class IcebergLake:
         self._path = path.absolute()
         self._schema = layout.schema
         self._exporter = exporter
+        self._disk = disk
         self._lock = WriterLock(self._path / f"_{quote(exporter, safe='')}.lock", exporter, disk)
         self._table = self._opened()
         self._positions = self._own_properties()
@@ -93,7 +94,8 @@ class IcebergLake:
 
     def _opened(self) -> Table:
         uri = f"sqlite:///{self._path}/catalog.db"
-        catalog = SqlCatalog(NAMESPACE, uri=uri, warehouse=f"file://{self._path}")
+        warehouse = f"file://{self._path}"
+        catalog = DurableCatalog(NAMESPACE, self._disk, uri=uri, warehouse=warehouse)
         catalog.create_namespace_if_not_exists(NAMESPACE)
         try:
             table = catalog.load_table((NAMESPACE, TABLE))

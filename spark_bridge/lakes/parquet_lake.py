@@ -80,9 +80,7 @@ class ParquetLake:
         writing = self._path / WRITING
         writing.mkdir(exist_ok=True)
         if self._parts is not None:
-            for part in self._parts.close():
-                for directory in Path(part.path).parents:
-                    self._disk.sync_directory(writing / directory)
+            self._parts.close()
             self._parts = None
         self._offsets = self._offsets | {_key(each): end for each, end in ends.items()}
         self._numbers |= {_key(each): number for each, number in numbers_of(ends).items()}

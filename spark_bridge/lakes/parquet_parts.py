@@ -1,7 +1,7 @@
 """Writes the rows of one transaction to Parquet files, one for each day and queue."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
@@ -57,6 +57,13 @@ class _OpenPart:
     last_offset: int = -1
 
 
+def sync_folders(disk: Disk, table: Path, files: Iterable[str]) -> None:
+    """Make the names of files durable, which are given relative to the table."""
+    folders = {folder for file in files for folder in Path(file).parents}
+    for folder in sorted(folders, reverse=True):  # those inside of others first
+        disk.sync_directory(table / folder)
+
+
 class ParquetParts:
     """The files of one transaction.
 
@@ -88,8 +95,12 @@ class ParquetParts:
             self._take(queue, day, rows if pc.all(of_day).as_py() else rows.filter(of_day))
 
     def close(self) -> list[Part]:
-        """Complete and sync the files."""
-        return [self._finished(queue, day, part) for (queue, day), part in self._open_parts.items()]
+        """Complete and sync the files, and the folders that have their names."""
+        parts = [
+            self._finished(queue, day, part) for (queue, day), part in self._open_parts.items()
+        ]
+        sync_folders(self._disk, self._table, (part.path for part in parts))
+        return parts
 
     def _take(self, queue: str, day: date, rows: pa.RecordBatch) -> None:
         part = self._open_parts.get((queue, day))

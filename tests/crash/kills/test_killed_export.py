@@ -13,7 +13,7 @@ from unit.spark_bridge.lakes.test_exporter import FORMATS, places
 from unit.spark_bridge.log_files import LogFiles
 
 ROOT = Path(__file__).parents[3]
-KILLS_MIN = {"delta": 20, "parquet": 20, "iceberg": 8}  # iceberg has no steps between its commits
+KILLS_MIN = {"delta": 20, "parquet": 20, "iceberg": 20}
 pytestmark = pytest.mark.crash
 
 

@@ -15,7 +15,7 @@ from deltalake import DeltaTable
 from pyiceberg.catalog.sql import SqlCatalog
 from unit.spark_bridge.log_files import LogFiles, numbered, records
 
-from routelog.log_backend import SystemClock, SystemDisk
+from routelog.log_backend import Disk, SystemClock, SystemDisk
 from routelog.log_backend.segments.log_directory import segment_path
 from routelog.spark_bridge.columns.declared_columns import parse_declared_columns
 from routelog.spark_bridge.columns.record_table import RecordRows, TableLayout, parse_layout
@@ -43,13 +43,16 @@ class BrokerLogs(LogDirectory):
         return 5
 
 
-def open_table(kind: str, path: Path, layout: TableLayout = PLAIN, name: str = "e") -> LakeTable:
+def open_table(
+    kind: str, path: Path, layout: TableLayout = PLAIN, name: str = "e", disk: Disk | None = None
+) -> LakeTable:
     path.mkdir(exist_ok=True)
+    disk = disk or SystemDisk()
     if kind == "delta":
-        return DeltaLake(path, layout, name, SystemDisk(), SystemClock())
+        return DeltaLake(path, layout, name, disk, SystemClock())
     if kind == "iceberg":
-        return IcebergLake(path, layout, name, SystemDisk())
-    return ParquetLake(path, layout, name, SystemDisk())
+        return IcebergLake(path, layout, name, disk)
+    return ParquetLake(path, layout, name, disk)
 
 
 def export(
@@ -59,6 +62,7 @@ def export(
     layout: TableLayout = PLAIN,
     pattern: str = ".*",
     logs: type[LogDirectory] = LogDirectory,
+    disk: Disk | None = None,
     **options: Any,
 ) -> Exported:
     exporter = Exporter(
@@ -66,7 +70,7 @@ def export(
         "/",
         parse_selection({"subscribePattern": pattern}),
         RecordRows(layout),
-        open_table(kind, path, layout),
+        open_table(kind, path, layout, disk=disk),
         **options,
     )
     return exporter.run(exporter.backlog(), lambda: False)
@@ -94,6 +98,10 @@ def rows(kind: str, path: Path) -> list[dict[str, Any]]:
 
 def places(kind: str, path: Path) -> list[tuple[str, int, int]]:
     return [(row["queue"], row["partition"], row["offset"]) for row in rows(kind, path)]
+
+
+def compacted(path: Path, before: int | None = None) -> dict[str, int]:
+    return compact_table(path, 10**9, before, SystemDisk())
 
 
 @pytest.mark.parametrize("kind", FORMATS)
@@ -308,7 +316,7 @@ def test_a_folder_has_tables_of_one_format(kind: str, tmp_path: Path) -> None:
 def test_only_a_delta_table_is_looked_after(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "missing"):
         with pytest.raises(TableUnusable, match="there is no Delta table"):
-            compact_table(path, 10**9, before=None)
+            compacted(path)
         with pytest.raises(TableUnusable, match="there is no Delta table"):
             vacuum_table(path, 0, dry_run=True)
 
@@ -393,8 +401,8 @@ def test_a_compacted_table_goes_on_where_it_was(tmp_path: Path) -> None:
     for base in range(0, 12, 3):
         log.numbered_segment(base, 3)
         export("delta", tmp_path, path)
-    assert compact_table(path, 10**9, before=DAY) == {"files_removed": 0, "files_added": 0}
-    assert compact_table(path, 10**9, before=None) == {"files_removed": 4, "files_added": 1}
+    assert compacted(path, DAY) == {"files_removed": 0, "files_added": 0}
+    assert compacted(path) == {"files_removed": 4, "files_added": 1}
     assert len(vacuum_table(path, 0, dry_run=True)) == 4
     assert len(list(path.rglob("*.parquet"))) == 5
     assert len(vacuum_table(path, 0, dry_run=False)) == 4
@@ -402,7 +410,7 @@ def test_a_compacted_table_goes_on_where_it_was(tmp_path: Path) -> None:
     assert export("delta", tmp_path, path).records == 3
     assert [offset for _, _, offset in places("delta", path)] == list(range(15))
     with pytest.raises(TableUnusable):
-        compact_table(tmp_path / "none", 1, before=None)
+        compacted(tmp_path / "none")
 
 
 def test_a_vacuum_finds_files_that_a_checkpoint_has_forgotten(tmp_path: Path) -> None:
@@ -414,7 +422,7 @@ def test_a_vacuum_finds_files_that_a_checkpoint_has_forgotten(tmp_path: Path) ->
     two_hours_ago = time.time() - 7_200
     for file in path.rglob("*.parquet"):
         os.utime(file, (two_hours_ago, two_hours_ago))
-    compact_table(path, 10**9, before=None)
+    compacted(path)
     assert vacuum_table(path, 1, dry_run=True) == []  # they left the table a moment ago
     table = DeltaTable(path)
     table.alter.set_table_properties({"delta.deletedFileRetentionDuration": "interval 0 seconds"})
