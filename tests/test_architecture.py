@@ -275,7 +275,6 @@ WITHOUT_PARTNER = {
         "object_logs",
         "offset_limit",
         "parquet_lake",
-        "parquet_parts",
         "queue_selection",
         "record_table",
         "tiered_logs",

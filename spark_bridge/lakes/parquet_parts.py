@@ -1,4 +1,4 @@
-"""Writes the rows of one transaction to Parquet files, one for each day and queue."""
+"""Writes the rows of one transaction to Parquet files, one for each day and queue, seldom more."""
 
 import json
 from collections.abc import Callable, Iterable
@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from routelog.log_backend import Disk, opened
 
 ROW_GROUP_BYTES = 32 * 1024 * 1024  # the least that a reader skips at once
+OPEN_PARTS_MAX = 128  # each has a file descriptor, and a process 1,024 by default
 ZSTD_LEVEL = 1  # higher levels take twice the time to save some percent
 # These columns have few different values; a dictionary of any other column would have nearly all of them.
 DICTIONARY_COLUMNS = ("partition", "timestamp", "exchange", "routing_key")
@@ -85,7 +86,9 @@ class ParquetParts:
         self._token = token
         self._disk = disk
         self._directory_of = directory_of
-        self._open_parts: dict[tuple[str, date], _OpenPart] = {}
+        self._open_parts: dict[tuple[str, date], _OpenPart] = {}  # the last one was used last
+        self._finished_parts: list[Part] = []
+        self._begun_count = 0
 
     def add(self, queue: str, rows: pa.RecordBatch) -> None:
         """Add rows of one queue; they are written when there are enough for a row group."""
@@ -96,16 +99,18 @@ class ParquetParts:
 
     def close(self) -> list[Part]:
         """Complete and sync the files, and the folders that have their names."""
-        parts = [
-            self._finished(queue, day, part) for (queue, day), part in self._open_parts.items()
-        ]
-        sync_folders(self._disk, self._table, (part.path for part in parts))
-        return parts
+        while self._open_parts:
+            self._finish_oldest()
+        sync_folders(self._disk, self._table, (part.path for part in self._finished_parts))
+        return self._finished_parts
 
     def _take(self, queue: str, day: date, rows: pa.RecordBatch) -> None:
-        part = self._open_parts.get((queue, day))
+        part = self._open_parts.pop((queue, day), None)
         if part is None:
-            part = self._open_parts[queue, day] = self._begun(queue, day)
+            if len(self._open_parts) == OPEN_PARTS_MAX:
+                self._finish_oldest()
+            part = self._begun(queue, day)
+        self._open_parts[queue, day] = part
         part.batches.append(rows)
         part.bytes += rows.nbytes
         part.rows += rows.num_rows
@@ -118,7 +123,8 @@ class ParquetParts:
     def _begun(self, queue: str, day: date) -> _OpenPart:
         directory = self._directory_of(queue, day)
         (self._table / directory).mkdir(parents=True, exist_ok=True)
-        path = f"{directory}/part-{self._token}-{len(self._open_parts)}.zstd.parquet"
+        path = f"{directory}/part-{self._token}-{self._begun_count}.zstd.parquet"
+        self._begun_count += 1
         names = [name for name in self._schema.names if name in DICTIONARY_COLUMNS]
         writer = pq.ParquetWriter(
             self._table / path,
@@ -134,6 +140,11 @@ class ParquetParts:
         table = pa.Table.from_batches(part.batches, self._schema)
         part.writer.write_table(table, row_group_size=max(table.num_rows, 1))
         part.batches, part.bytes = [], 0
+
+    def _finish_oldest(self) -> None:
+        queue, day = next(iter(self._open_parts))
+        part = self._open_parts.pop((queue, day))
+        self._finished_parts.append(self._finished(queue, day, part))
 
     def _finished(self, queue: str, day: date, part: _OpenPart) -> Part:
         if part.batches:
