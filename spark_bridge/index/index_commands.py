@@ -20,6 +20,7 @@ from routelog.spark_bridge.lakes.export_commands import (
     TableFormat,
     UrlOption,
     complain,
+    complain_of_logs,
     complaints,
     export,
     open_store,
@@ -99,13 +100,13 @@ def update(
 ) -> None:
     """Bring indexes up to date; with --follow, keep them so.
 
-    One whose queue has no log, or has lost records, is named on stderr, and the others go on.
+    One whose queue has no log, or has lost or damaged records, is named on stderr, and the others go on.
     """
     with complaints():
         from routelog.spark_bridge.columns.record_table import RecordRows
         from routelog.spark_bridge.index.index_registry import IndexRegistry
         from routelog.spark_bridge.lakes.exporter import Exporter
-        from routelog.spark_bridge.logs.errors import BadOption, RecordsLost
+        from routelog.spark_bridge.logs.errors import BadOption
         from routelog.spark_bridge.logs.queue_selection import NamedQueues
 
         registry = IndexRegistry(folder, SystemDisk())
@@ -128,14 +129,16 @@ def update(
                 for name, exporter in exporters.items():
                     try:
                         backlog = exporter.backlog()
-                    except (BadOption, RecordsLost) as error:
+                    except BadOption as error:
                         complain(f"index {name}: {error}")
                         failed = True
                         continue
                     done = export(exporter, backlog, bar, stop)
                     if done.transactions or not follow:
                         tell({"index": name, **asdict(done)}, as_json=as_json)
-        if failed and not follow:
+                    complain_of_logs(exporter, f"index {name}: ")
+                    failed = failed or bool(exporter.failures)
+        if failed:
             raise typer.Exit(EXIT_FAILED)
 
 

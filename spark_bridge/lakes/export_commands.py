@@ -108,7 +108,10 @@ def run(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Copy what is stored and not in the table yet; the table itself knows how far it is."""
+    """Copy what is stored and not in the table yet; the table itself knows how far it is.
+
+    A queue that has lost records, or is damaged, is named on stderr, and the others go on: exit code 1.
+    """
     with complaints():
         from routelog.spark_bridge.columns.record_table import RecordRows, parse_layout
         from routelog.spark_bridge.lakes.exporter import Exporter
@@ -140,6 +143,9 @@ def run(
                 done = export(exporter, exporter.backlog(), bar, stop)
                 if done.transactions or not follow:
                     tell(asdict(done), as_json=as_json)
+                complain_of_logs(exporter)
+        if exporter.failures:
+            raise typer.Exit(EXIT_FAILED)
 
 
 @export_commands.command()
@@ -300,6 +306,16 @@ def tell(facts: dict[str, Any], *, as_json: bool) -> None:
             for name, value in facts.items()
         }
         typer.echo(", ".join(f"{name}: {value}" for name, value in shown.items()))
+
+
+def complain_of_logs(exporter: "Exporter", of: str = "") -> None:
+    """Print for each log that was left out why, in one line on stderr."""
+    from routelog.spark_bridge.logs.errors import RecordsLost
+
+    for partition, error in exporter.failures.items():
+        # The others name a file, or what the broker says.
+        log = "" if isinstance(error, RecordsLost) else f"{partition}: "
+        complain(f"{of}{log}{error}")
 
 
 def complain(reason: str) -> None:

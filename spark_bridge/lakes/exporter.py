@@ -1,17 +1,25 @@
 """Copies logs to a table, one transaction after the other, exactly once."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from routelog.log_backend.records.record_batch import RecordBatch
 from routelog.spark_bridge.columns.record_table import RecordRows
 from routelog.spark_bridge.columns.row_group import RowGroup, row_groups
 from routelog.spark_bridge.lakes.lake_table import LakeTable
-from routelog.spark_bridge.logs.errors import DeclaredAgain, RecordsLost
+from routelog.spark_bridge.logs.errors import (
+    DamagedBatch,
+    DamagedSegment,
+    DeclaredAgain,
+    LogUnreadable,
+    RecordsLost,
+)
 from routelog.spark_bridge.logs.queue_selection import QueueSelection
-from routelog.spark_bridge.logs.readable_logs import OffsetRange, ReadableLogs
+from routelog.spark_bridge.logs.readable_logs import LogPartition, OffsetRange, ReadableLogs
 from routelog.spark_bridge.reading.read_plan import stretches_between, whole
 from routelog.spark_bridge.reading.stored_offsets import NumberedOffsets
 
+OF_ONE_LOG = (RecordsLost, DamagedSegment, DamagedBatch)  # the others can be exported
 TRANSACTION_BYTES = 128 * 1024 * 1024  # of bodies: it gives files of some ten megabytes
 
 
@@ -27,11 +35,16 @@ class Exported:
 class Exporter:
     """Copies the logs of a vhost to a table.
 
+    A log that has lost records, or is damaged, is exported up to there, and the others go on.
+
+    Attributes:
+        failures: why logs were left out, since the last call of `backlog`.
+
     Args:
         transaction_bytes: of bodies, or of rows where these have more, as with small bodies; a transaction ends
             after the group of records that reaches it.
-        lost_is_error: raise an error if retention has removed records before they were exported, or a queue
-            was declared again. False: go on with what there is.
+        lost_is_error: a log fails if retention has removed records before they were exported, or the queue was
+            declared again. False: go on with what there is.
         progress: called with the bytes of bodies that were read.
     """
 
@@ -55,6 +68,7 @@ class Exporter:
         self._transaction_bytes = transaction_bytes
         self._lost_is_error = lost_is_error
         self._progress = progress
+        self.failures: dict[LogPartition, LogUnreadable] = {}
         self._ends = NumberedOffsets()
         self._bytes = self._records = self._transactions = 0
         self._open_bytes = 0
@@ -64,46 +78,51 @@ class Exporter:
 
         Raises:
             BadOption: a queue that is asked for does not exist.
-            RecordsLost: records were removed before they were exported, and `lost_is_error` is set; or those
-                that were exported are not in the log, which is of the same queue.
-            DeclaredAgain: a queue was declared again, and `lost_is_error` is set.
         """
         self._ends = NumberedOffsets()
+        self.failures = {}
         there = self._store.partitions(self._vhost, self._selection.queues)
         partitions = self._selection.select(there)
         position = self._table.position(partitions)
         found: list[OffsetRange] = []
         for partition in partitions:
-            extents = self._store.extents(partition)
-            held = whole(extents)
-            start = self._start(position, held)
-            found += stretches_between(
-                extents, start, max(held.end, start), lost_is_error=self._lost_is_error
-            )
-            if (
-                partition in position
-                and partition not in position.numbers
-                and held.number is not None
-            ):
-                # `run` stores the number even without a record to copy, or a later declaration is missed.
-                self._ends[partition] = start
-                self._ends.know(held)
+            try:
+                found += self._backlog_of(partition, position)
+            except OF_ONE_LOG as error:
+                self.failures[partition] = error
         return found
 
     def run(self, backlog: Sequence[OffsetRange], stopping: Callable[[], bool]) -> Exported:
         """Copy a backlog; if `stopping` returns True it commits, and ends early.
 
         Raises:
-            RecordsLost: retention has removed records meanwhile, and `lost_is_error` is set.
             TableUnusable: see `LakeTable.add` and `LakeTable.commit`.
         """
         self._bytes = self._records = self._transactions = 0
         for stretch in backlog:
             if stopping():
                 break
-            self._copy(self._store.located(stretch), stopping)
+            if stretch.partition in self.failures:
+                continue
+            try:
+                self._copy(self._store.located(stretch), stopping)
+            except OF_ONE_LOG as error:
+                self.failures[stretch.partition] = error
         self._commit()
         return Exported(self._records, self._bytes, self._transactions)
+
+    def _backlog_of(self, partition: LogPartition, position: NumberedOffsets) -> list[OffsetRange]:
+        extents = self._store.extents(partition)
+        held = whole(extents)
+        start = self._start(position, held)
+        found = stretches_between(
+            extents, start, max(held.end, start), lost_is_error=self._lost_is_error
+        )
+        if partition in position and partition not in position.numbers and held.number is not None:
+            # `run` stores the number even without a record to copy, or a later declaration is missed.
+            self._ends[partition] = start
+            self._ends.know(held)
+        return found
 
     def _start(self, position: NumberedOffsets, held: OffsetRange) -> int:
         start = position.get(held.partition, held.start)
@@ -124,8 +143,7 @@ class Exporter:
         return held.start
 
     def _copy(self, stretch: OffsetRange, stopping: Callable[[], bool]) -> None:
-        batches = self._store.read(stretch, lost_is_error=self._lost_is_error)
-        for group in row_groups(stretch, batches):
+        for group in row_groups(stretch, self._batches(stretch)):
             rows = self._rows.of(group)
             self._table.add(stretch.partition.queue, rows)
             self._ends[stretch.partition] = _end(group)
@@ -135,8 +153,16 @@ class Exporter:
                 self._commit()
                 if stopping():
                     return
-        self._ends[stretch.partition] = stretch.end
-        self._ends.know(stretch)
+        if stretch.partition not in self.failures:
+            self._ends[stretch.partition] = stretch.end
+            self._ends.know(stretch)
+
+    def _batches(self, stretch: OffsetRange) -> Iterator[RecordBatch]:
+        """Those before a failure, which a group of rows may have gathered, are exported."""
+        try:
+            yield from self._store.read(stretch, lost_is_error=self._lost_is_error)
+        except OF_ONE_LOG as error:
+            self.failures[stretch.partition] = error
 
     def _count(self, group: RowGroup, row_bytes: int) -> None:
         size = sum(each.body_bytes for each in group.slices)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from support.compressed_queue import ORDERS, SMALL_SEGMENTS, publish
 from support.log_service import http_logs, service_url, wait_until_stored
 from support.pika_client import Clients
 from support.waiting import wait_until
+from unit.spark_bridge.log_files import LogFiles, records
 
 from routelog.spark_bridge.logs.readable_logs import LogPartition
 
@@ -109,3 +111,19 @@ def test_what_cannot_be_exported_is_said_in_one_line(
     assert (done.returncode, done.stderr.count("\n")) == (status, 1), done.stderr
     assert reason in done.stderr
     assert "a:b" not in done.stderr
+
+
+def test_a_queue_that_lost_records_is_named_and_the_others_are_exported(tmp_path: Path) -> None:
+    for queue in ("audit", "orders"):
+        LogFiles(tmp_path, queue).segment(0, (0, records([b"a", b"b"])))
+    place = (str(tmp_path / "table"), "--path", str(tmp_path), "--pattern", ".*", "--json")
+    assert run("run", *place).returncode == 0
+    for queue in ("audit", "orders"):
+        directory = tmp_path / "logs" / "%2F" / f"{queue}-0"
+        shutil.rmtree(directory)
+        LogFiles(tmp_path, queue).segment(4 if queue == "audit" else 2, (4, records([b"c"])))
+    done = run("run", *place)
+    assert (done.returncode, json.loads(done.stdout)["records"]) == (1, 1), done.stderr
+    (line,) = done.stderr.splitlines()
+    assert "offsets 2 to 3 of partition 0 of queue 'audit' in vhost '/' are not in the log" in line
+    assert exported(tmp_path / "table") == [0, 0, 1, 1, 4]

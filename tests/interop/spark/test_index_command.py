@@ -79,6 +79,25 @@ def test_an_index_without_its_queue_is_named_and_those_behind_it_are_updated(
     }
 
 
+def test_an_index_of_a_damaged_queue_is_named_and_those_behind_it_are_updated(
+    tmp_path: Path,
+) -> None:
+    folder, data = tmp_path / "indexes", tmp_path / "data"
+    fill(data)
+    log = LogFiles(data, "damaged")
+    path = log.segment(0, (0, records([b"{}"])))
+    log.segment(1, (1, records([b"{}"])))
+    path.write_bytes(path.read_bytes()[:-1] + b"?")
+    for queue in ("damaged", "orders"):
+        run(folder, "create", queue, "--queue", queue, "--columns", COLUMNS)
+    update = ["index", "update", "--path", str(data), "--json", "--in", str(folder)]
+    done = CliRunner().invoke(command_line, update)
+    assert done.exit_code == 1, done.output
+    assert "index damaged: partition 0 of queue 'damaged' in vhost '/': " in done.stderr
+    told = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [(each["index"], each["records"]) for each in told] == [("damaged", 0), ("orders", 10)]
+
+
 def test_a_query_sees_indexes_and_no_files(tmp_path: Path) -> None:
     secret = tmp_path / "secret.csv"
     secret.write_text("a,b\n1,2\n")

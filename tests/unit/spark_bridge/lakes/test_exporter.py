@@ -25,7 +25,7 @@ from routelog.spark_bridge.lakes.exporter import Exported, Exporter
 from routelog.spark_bridge.lakes.iceberg_lake import IcebergLake
 from routelog.spark_bridge.lakes.lake_table import LakeTable, TableUnusable
 from routelog.spark_bridge.lakes.parquet_lake import ParquetLake
-from routelog.spark_bridge.logs.errors import BadOption, DeclaredAgain, RecordsLost
+from routelog.spark_bridge.logs.errors import BadOption, DamagedSegment, DeclaredAgain, RecordsLost
 from routelog.spark_bridge.logs.log_directory import LogDirectory
 from routelog.spark_bridge.logs.queue_selection import parse_selection
 from routelog.spark_bridge.logs.readable_logs import LogPartition, OffsetRange
@@ -73,7 +73,14 @@ def export(
         open_table(kind, path, layout, disk=disk),
         **options,
     )
-    return exporter.run(exporter.backlog(), lambda: False)
+    return run(exporter)
+
+
+def run(exporter: Exporter) -> Exported:
+    done = exporter.run(exporter.backlog(), lambda: False)
+    for error in exporter.failures.values():
+        raise error
+    return done
 
 
 def rows(kind: str, path: Path) -> list[dict[str, Any]]:
@@ -192,6 +199,40 @@ def test_what_retention_took_before_it_was_exported_is_named(kind: str, tmp_path
     assert export(kind, tmp_path, tmp_path / "table", lost_is_error=False).records == 5
 
 
+@pytest.mark.parametrize("kind", FORMATS)
+def test_a_log_that_fails_stops_no_other(kind: str, tmp_path: Path) -> None:
+    path, queues = tmp_path / "table", ("a", "damaged", "lost", "z")
+    logs = {queue: LogFiles(tmp_path, queue) for queue in queues}
+    for log in logs.values():
+        log.numbered_segment(0, 5)
+    export(kind, tmp_path, path)
+    for log in logs.values():
+        for base in (5, 10, 15):
+            log.numbered_segment(base, 5)
+    for base in (0, 5):
+        segment_path(logs["lost"].directory, base).unlink()
+    damaged = segment_path(logs["damaged"].directory, 10)
+    content = bytearray(damaged.read_bytes())
+    content[-1] ^= 1
+    damaged.write_bytes(content)
+
+    exporter = Exporter(
+        LogDirectory(tmp_path),
+        "/",
+        parse_selection({"subscribePattern": ".*"}),
+        RecordRows(PLAIN),
+        open_table(kind, path),
+    )
+    for records_expected in (35, 0):  # "damaged" up to the damage; the second time there is nothing
+        done = exporter.run(exporter.backlog(), lambda: False)
+        assert done.records == records_expected
+        names = {each.queue: type(error) for each, error in exporter.failures.items()}
+        assert names == {"lost": RecordsLost, "damaged": DamagedSegment}
+    ends = {"a": 20, "damaged": 10, "lost": 5, "z": 20}
+    assert places(kind, path) == [(queue, 0, n) for queue in queues for n in range(ends[queue])]
+    assert export(kind, tmp_path, path, pattern="lost", lost_is_error=False).records == 10
+
+
 def test_a_queue_that_began_anew_is_noticed(tmp_path: Path) -> None:
     log = LogFiles(tmp_path)
     log.numbered_segment(0, 5)
@@ -281,7 +322,7 @@ def test_a_queue_declared_again_before_it_is_read_is_noticed(tmp_path: Path) -> 
     assert exporter.run(backlog, lambda: False).records == 0
     with pytest.raises(DeclaredAgain):
         export("delta", tmp_path, table)
-    assert exporter.run(exporter.backlog(), lambda: False).records == 10
+    assert run(exporter).records == 10
 
 
 @pytest.mark.parametrize("kind", ["delta", "iceberg"])
