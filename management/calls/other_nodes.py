@@ -82,7 +82,12 @@ class OtherNodes:
         if self.refusals:
             raise self.refusals[0]
         if self.silent:
-            raise Refused(*UNAVAILABLE, f"{' and '.join(self.silent)} did not answer")
+            raise Refused(*UNAVAILABLE, self.missing()[-1])
+
+    def missing(self) -> list[str]:
+        """In words, why answers are not all there; empty when they are."""
+        silent = [f"{' and '.join(self.silent)} did not answer"] if self.silent else []
+        return [*(each.reason for each in self.refusals), *silent]
 
 
 async def other_nodes(

@@ -344,12 +344,15 @@ async def check_certificates(call: Call) -> Answer:
         for file, expiry in expiries.items()
         if expiry - now < within
     ]
-    for other in (await other_nodes(call, CERTIFICATES)).values(_Expired):
+    others = await other_nodes(call, CERTIFICATES)
+    for other in others.values(_Expired):
         # Processes of one node have the same certificates.
         expired += [each for each in other.expired if each not in expired]
-    if not expired:
+    reasons = ["Certificates expiring"] if expired else []
+    reasons += others.missing()
+    if not reasons:
         return Value(Healthy(status="ok"))
-    return failed("Certificates expiring", expired=expired)
+    return failed("; ".join(reasons), expired=expired)
 
 
 @answers(Healthy, failure=Unhealthy)

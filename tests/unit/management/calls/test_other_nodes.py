@@ -120,11 +120,21 @@ async def test_certificates_of_other_nodes_expire_as_well(
     leader.expiries = {"amqp": {Path("/c.pem"): soon}}
     leader.silent = ["away"]
     status, row = await expired()
+    assert row["reason"] == "Certificates expiring; away did not answer"
     found = [(each["protocol"], each["certfile"]) for each in row["expired"]]
     assert (status, found) == (
         503,
         [("amqp", "/c.pem"), ("amqp", "/f.pem"), ("clustering", "/n.pem")],
     )
+
+
+async def test_certificates_of_a_node_that_does_not_answer_are_not_well(
+    leader: ManagedNode,
+) -> None:
+    leader.silent = ["away", "gone"]
+    status, row = await leader.ask(node_views.check_certificates, within="4", unit="weeks")
+    assert (status, row["status"], row["expired"]) == (503, "failed", [])
+    assert row["reason"] == "away and gone did not answer"
 
 
 async def test_one_thing_is_found_at_the_node_that_has_it(leader: ManagedNode) -> None:
