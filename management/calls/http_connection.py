@@ -99,7 +99,9 @@ class HttpConnection(web.RequestHandler):
         self._tell(exc)
         if request.writer.output_size > 0:
             raise ConnectionError("the answer has begun already")
-        return _last_answer(FAILED if status >= 500 else MALFORMED)
+        # The library cannot quote a header with other octets than UTF-8's.
+        is_quote = isinstance(exc, UnicodeEncodeError) and not _is_text(request)
+        return _last_answer(FAILED if status >= 500 and not is_quote else MALFORMED)
 
     async def finish_response(
         self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
@@ -132,6 +134,16 @@ def _last_answer(answer: Refused) -> web.Response:
     )
     response.force_close()
     return response
+
+
+def _is_text(request: web.BaseRequest) -> bool:
+    """Whether its headers are UTF-8."""
+    try:
+        for _, value in request.raw_headers:
+            value.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _cause(error: object) -> str | None:

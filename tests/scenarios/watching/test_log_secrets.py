@@ -131,16 +131,19 @@ def test_a_malformed_request_is_answered_without_what_it_said(
 
 
 @pytest.mark.parametrize("path", ["/api/whoami", "/nowhere"])
-def test_an_unknown_expectation_is_not_quoted(world: BrokerProcess, path: str) -> None:
+@pytest.mark.parametrize(("octets", "status"), [(b"", b"417"), (b"\xff", b"400")])
+def test_an_unknown_expectation_is_not_quoted(
+    world: BrokerProcess, path: str, octets: bytes, status: bytes
+) -> None:
     door = ManagementDoor(world, None)
-    head = f"GET {path} HTTP/1.1\r\nHost: h\r\nExpect: {SECRET}\r\nContent-Length: 1\r\n\r\n"
+    head = f"GET {path} HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\nExpect: {SECRET}".encode()
     address = door.address.hostname, door.address.port
     with socket.create_connection(address, timeout=60) as client:
-        client.sendall(head.encode())
+        client.sendall(head + octets + b"\r\n\r\n")
         answer = b""
         while piece := client.recv(65_536):  # until the server closes
             answer += piece
-    assert answer.startswith(b"HTTP/1.1 417 ")
+    assert answer.startswith(b"HTTP/1.1 " + status)
     assert_clean(answer.decode())
 
 
