@@ -2,6 +2,7 @@
 
 import errno
 import gc
+import signal
 import sys
 from collections.abc import Mapping
 from importlib import import_module
@@ -13,6 +14,7 @@ from typer.core import TyperGroup
 from typer.main import get_command, get_group
 
 EXIT_FAILED = 1
+NODES = (["serve"], ["follow"])  # the commands that run one
 # What typer raises for wrong usage and for a file that it cannot open. Some of its releases have the classes of
 # click, others have their own.
 _CommandError: Any = typer.BadParameter.__mro__[2]
@@ -193,6 +195,9 @@ def common(
 
 def main() -> None:
     """The console script."""
+    if sys.argv[1:2] in NODES:
+        # Until a node can read its certificates again, SIGHUP would end it.
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         command_line()
     except OSError as error:

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import signal
 import socket
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -365,6 +366,7 @@ def _end(service_manager: ServiceManager, reason: str) -> NoReturn:
     sys.stdout.flush()
     logging.shutdown()
     if reason:
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # it lasts, unlike a handler
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
     service_manager.stopping()
     os._exit(0)

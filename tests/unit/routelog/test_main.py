@@ -1,9 +1,12 @@
 """The command line: what it offers, and what a command of it loads."""
 
 import gc
+import os
+import signal
 import subprocess
 import sys
 from importlib import import_module
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -152,3 +155,17 @@ def test_the_command_line_starts_without_the_extras() -> None:
     found = loaded_by("--help")
     assert {"routelog.benchmarks.perf.perf", "routelog.spark_bridge.index.index_commands"} <= found
     assert not found & EXTRAS
+
+
+@pytest.mark.parametrize("command", [["serve"], ["follow", "127.0.0.1:1"]])
+def test_a_node_that_starts_is_not_ended_by_sighup(command: list[str], tmp_path: Path) -> None:
+    configuration = tmp_path / "routelog.toml"
+    os.mkfifo(configuration)
+    line = [sys.executable, "-m", "routelog", *command, "--config", str(configuration)]
+    with subprocess.Popen(line, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as node:
+        with configuration.open("w") as file:  # when the node reads it
+            node.send_signal(signal.SIGHUP)
+            file.write("no TOML")
+        _, said = node.communicate(timeout=30)
+    assert node.returncode == 2, said
+    assert "not TOML" in said

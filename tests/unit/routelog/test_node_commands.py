@@ -1,6 +1,8 @@
 """The ready line, exit codes, and where the configuration is looked for."""
 
+import logging
 import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from routelog.__main__ import command_line
 from routelog.broker.node.configuration import BrokerConfig
 from routelog.broker.process.broker import BrokerAddress
 from routelog.broker.process.data_directory import DefinitionsFile, StartError
+from routelog.broker.process.service_manager import ServiceManager
 
 OnReady = Callable[[BrokerAddress], None]
 
@@ -177,3 +180,23 @@ def test_a_node_of_a_cluster_reads_its_definitions_before_it_joins(
     assert (result.exit_code, broker.config) == (1, None)
     lines = result.stderr.splitlines()
     assert [line.partition("json: ")[2][:9] for line in lines] == ["vhosts[0]", "queues[0]"]
+
+
+def test_a_node_that_starts_again_ignores_sighup_until_it_has_a_handler(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Executed(Exception):
+        """In the place of the process that comes."""
+
+    def execv(*_: object) -> None:
+        raise Executed(signal.getsignal(signal.SIGHUP))
+
+    monkeypatch.setattr(os, "execv", execv)
+    monkeypatch.setattr(logging, "shutdown", lambda: None)
+    before = signal.getsignal(signal.SIGHUP)
+    try:
+        with pytest.raises(Executed) as executed:
+            command._end(ServiceManager.from_environment({}), "another node leads")
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert executed.value.args == (signal.SIG_IGN,)
