@@ -270,7 +270,6 @@ WITHOUT_PARTNER = {
         "envelope",
         "export_commands",
         "http_logs",
-        "iceberg_lake",
         "index_commands",
         "object_logs",
         "offset_limit",

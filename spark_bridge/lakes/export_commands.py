@@ -223,7 +223,7 @@ def open_table(
     if table_format is TableFormat.ICEBERG:
         from routelog.spark_bridge.lakes.iceberg_lake import IcebergLake
 
-        return IcebergLake(table, layout, name, disk)
+        return IcebergLake(table, layout, name, disk, clock)
     from routelog.spark_bridge.lakes.parquet_lake import ParquetLake
 
     return ParquetLake(table, layout, name, disk)

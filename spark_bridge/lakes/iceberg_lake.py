@@ -6,18 +6,23 @@ snapshot. Files that were not committed before a crash are in no snapshot.
 
 pyiceberg repeats a commit that another one has overtaken, on top of that one. So it does not keep exporters of
 one name apart: a lock and a look at the properties do.
+
+Each metadata file lists all snapshots, and each manifest list all manifests. So old metadata files go,
+manifests are merged, and snapshots go that are older than `history.expire.max-snapshot-age-ms`, a property of
+the table, by default five days. The files of merged manifests stay until another engine removes orphans.
 """
 
 from collections.abc import Collection
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
-from pyiceberg.table import Table
+from pyiceberg.table import Table, TableProperties
 
-from routelog.log_backend import Disk
+from routelog.log_backend import Clock, Disk
 from routelog.spark_bridge.columns.record_table import PARTITION_COLUMNS, TableLayout
 from routelog.spark_bridge.lakes.iceberg_files import DurableCatalog
 from routelog.spark_bridge.lakes.lake_table import NUMBER, TableUnusable, WriterLock
@@ -29,6 +34,13 @@ FILE_PROPERTIES = {
     "write.parquet.compression-codec": "zstd",
     "write.parquet.compression-level": "1",
 }
+# Of earlier tables as well; what a table has already stays.
+UPKEEP_PROPERTIES = {
+    TableProperties.METADATA_DELETE_AFTER_COMMIT_ENABLED: "true",
+    TableProperties.METADATA_PREVIOUS_VERSIONS_MAX: "10",
+    TableProperties.MANIFEST_MERGE_ENABLED: "true",
+}
+EXPIRED_AT_ONCE = 100  # a commit of its own, whose cost grows with the snapshots in it
 
 
 class IcebergLake:
@@ -38,11 +50,14 @@ class IcebergLake:
         TableUnusable: the table has other columns.
     """
 
-    def __init__(self, path: Path, layout: TableLayout, exporter: str, disk: Disk) -> None:
+    def __init__(
+        self, path: Path, layout: TableLayout, exporter: str, disk: Disk, clock: Clock
+    ) -> None:
         self._path = path.absolute()
         self._schema = layout.schema
         self._exporter = exporter
         self._disk = disk
+        self._clock = clock
         self._lock = WriterLock(self._path / f"_{quote(exporter, safe='')}.lock", exporter, disk)
         self._table = self._opened()
         self._positions = self._own_properties()
@@ -86,6 +101,28 @@ class IcebergLake:
             ) from None
         self._positions = self._own_properties()
         self._rows = []
+        self._expire_snapshots()
+
+    def _expire_snapshots(self) -> None:
+        metadata, age_key = self._table.metadata, TableProperties.MAX_SNAPSHOT_AGE_MS
+        age = int(metadata.properties.get(age_key, TableProperties.MAX_SNAPSHOT_AGE_MS_DEFAULT))
+        limit = self._clock.now() // 1_000 - age
+        named = {each.snapshot_id for each in metadata.refs.values()}
+        old = [
+            each
+            for each in metadata.snapshots
+            if each.timestamp_ms < limit and each.snapshot_id not in named
+        ]
+        if len(old) < EXPIRED_AT_ONCE:
+            return
+        expired = old[:EXPIRED_AT_ONCE]
+        # Another exporter may have expired them meanwhile; the next commit tries again.
+        with suppress(CommitFailedException, ValueError):
+            expiry = self._table.maintenance.expire_snapshots()
+            expiry.by_ids([each.snapshot_id for each in expired]).commit()
+            for each in expired:
+                with suppress(FileNotFoundError):
+                    self._table.io.delete(each.manifest_list)
 
     def _own_properties(self) -> dict[str, str]:
         """The positions that are stored under this exporter's name."""
@@ -117,7 +154,10 @@ class IcebergLake:
     def _properties(self, ends: Offsets) -> dict[str, str]:
         offsets = {self._key(each): str(end) for each, end in ends.items()}
         numbers = numbers_of(ends).items()
-        return offsets | {self._key(each) + NUMBER: str(number) for each, number in numbers}
+        stored = {self._key(each) + NUMBER: str(number) for each, number in numbers}
+        known = self._table.properties
+        upkeep = {key: value for key, value in UPKEEP_PROPERTIES.items() if key not in known}
+        return offsets | stored | upkeep
 
     def _key(self, partition: LogPartition) -> str:
         names = (partition.vhost, partition.queue, str(partition.partition))

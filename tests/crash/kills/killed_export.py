@@ -50,7 +50,7 @@ def export(data: Path, path: Path, kind: str, kill_at: int) -> None:
     if kind == "delta":
         table = DeltaLake(path, layout, "e", disk, SystemClock())
     elif kind == "iceberg":
-        table = IcebergLake(path, layout, "e", disk)
+        table = IcebergLake(path, layout, "e", disk, SystemClock())
     else:
         table = ParquetLake(path, layout, "e", disk)
     for name in ("add", "commit"):

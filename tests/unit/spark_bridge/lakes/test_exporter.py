@@ -51,7 +51,7 @@ def open_table(
     if kind == "delta":
         return DeltaLake(path, layout, name, disk, SystemClock())
     if kind == "iceberg":
-        return IcebergLake(path, layout, name, disk)
+        return IcebergLake(path, layout, name, disk, SystemClock())
     return ParquetLake(path, layout, name, disk)
 
 
