@@ -15,7 +15,7 @@ FIRST_SEEDS = {
     "a leader whose lease is lost goes on": 2185,
     "a member takes a copy of what its leader knows to be committed": 106,
     "a member of the set gives up what it has": 400,
-    "a schedule is told of what is not committed": 98,
+    "a schedule is told of what is not committed": 124,
     "a truncation is answered before it is durable": 527,
     "what is applied is cut": 71,
     "who has promised less than another node claims": 944,
