@@ -100,7 +100,7 @@ class DefinitionFeed:
         for prefix in self._prefixes:
             start = b""
             # No turn of the loop may lie between the reading of a page and its sending.
-            while page := list(islice(self._store.scan(prefix, start), PAGE_RECORDS)):
+            while page := list(islice(self._store.scan(prefix, start, PAGE_RECORDS), PAGE_RECORDS)):
                 told: list[bytes | None] = []
                 for key, entry in page:
                     told += key, entry.value

@@ -144,16 +144,19 @@ class MetadataStore:
         with self._lock:
             return self._get(key)
 
-    def scan(self, prefix: bytes, start: bytes = b"") -> Iterator[tuple[bytes, Entry]]:
+    def scan(
+        self, prefix: bytes, start: bytes = b"", page_entries: int = PAGE_ENTRIES_MAX
+    ) -> Iterator[tuple[bytes, Entry]]:
         """Yield the entries whose keys begin with `prefix`, in the order of their keys.
 
         It reads page by page, so changes made meanwhile may be seen or missed.
 
         Args:
             start: keys below are passed over.
+            page_entries: how many are read together, for who takes no more than these.
         """
         start = max(start, prefix) or FIRST_FREE_KEY
-        while page := self._page(prefix, start):
+        while page := self._page(prefix, start, page_entries):
             yield from page
             start = page[-1][0] + b"\x00"
 
@@ -274,7 +277,7 @@ class MetadataStore:
             stored = self._engine.get(key)
         return None if stored is None else _decode(key, stored)
 
-    def _page(self, prefix: bytes, start: bytes) -> list[tuple[bytes, Entry]]:
+    def _page(self, prefix: bytes, start: bytes, entries: int) -> list[tuple[bytes, Entry]]:
         page: list[tuple[bytes, Entry]] = []
         size = 0
         with self._lock, _engine_errors():
@@ -284,7 +287,7 @@ class MetadataStore:
             within = _within(prefix)
             cursor = self._engine.iter(within)
             cursor.seek(start)
-            while len(page) < PAGE_ENTRIES_MAX and size < PAGE_BYTES_MAX and cursor.valid():
+            while len(page) < entries and size < PAGE_BYTES_MAX and cursor.valid():
                 key = cursor.key()
                 if not key.startswith(prefix):
                     break

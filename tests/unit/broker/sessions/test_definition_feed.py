@@ -16,6 +16,7 @@ from unit.vhosts.replicated_nodes import ReplicatedNode, replicated_node
 
 from routelog.broker.sessions.definition_feed import PAGE_RECORDS, DefinitionFeed
 from routelog.log_backend import Change, MetadataUnavailable
+from routelog.log_backend.metadata import metadata
 from routelog.vhosts import (
     FULL_PERMISSION,
     SESSION_OUTBOX_BYTES_MAX,
@@ -169,6 +170,28 @@ async def test_who_does_not_read_is_sent_no_more_of_a_snapshot(tmp_path: Path) -
         front.outbox_bytes = 0
         front.begin(feed)
         await front.follow(0)
+        front.cut()
+
+
+async def test_a_page_of_a_snapshot_reads_no_more_than_it_tells(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[bytes] = []
+
+    def counted(key: bytes, stored: bytes) -> metadata.Entry:
+        read.append(key)
+        return decode(key, stored)
+
+    decode = metadata._decode
+    async with running_node(tmp_path) as leader:
+        for number in range(3 * PAGE_RECORDS):
+            await declared(leader, f"q{number:03}")
+        feed, front = feed_of(leader), FedFront()
+        with monkeypatch.context() as patched:
+            patched.setattr(metadata, "_decode", counted)
+            front.begin(feed)
+            await front.follow(0)
+        assert len(read) == len({*read})
         front.cut()
 
 
