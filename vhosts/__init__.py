@@ -211,7 +211,7 @@ from routelog.vhosts.queues.queue_handle import (
 )
 from routelog.vhosts.rules.queue_rules import keys_of
 from routelog.vhosts.rules.unique_keys import UniqueKeys
-from routelog.vhosts.sessions.definition_barrier import DefinitionBarrier
+from routelog.vhosts.sessions.definition_barrier import TELLING, DefinitionBarrier
 from routelog.vhosts.sessions.front_session import FrontSession
 from routelog.vhosts.sessions.front_vhosts import FrontVhosts
 from routelog.vhosts.sessions.hosted_session import HostedSession, SessionHost

@@ -68,14 +68,16 @@ class DefinitionFeed:
         session: Hashable,
         write: Callable[[Sequence[Octets]], None],
         outbox_bytes: Callable[[], int],
+        told: Callable[[], None],
     ) -> None:
         """Tell a session all that there is, and what changes from here on.
 
         Args:
             write: sends pieces of messages.
             outbox_bytes: how much is unsent: while it is much, the snapshot waits.
+            told: called when all has been told; behind that there are changes alone.
         """
-        telling = asyncio.ensure_future(self._tell_all(write, outbox_bytes))
+        telling = asyncio.ensure_future(self._tell_all(write, outbox_bytes, told))
         self._fed[session] = _Fed(write, telling)
 
     def end(self, session: Hashable) -> None:
@@ -95,7 +97,10 @@ class DefinitionFeed:
                 each.write(pieces)
 
     async def _tell_all(
-        self, write: Callable[[Sequence[Octets]], None], outbox_bytes: Callable[[], int]
+        self,
+        write: Callable[[Sequence[Octets]], None],
+        outbox_bytes: Callable[[], int],
+        told_all: Callable[[], None],
     ) -> None:
         for prefix in self._prefixes:
             start = b""
@@ -110,6 +115,7 @@ class DefinitionFeed:
                 while outbox_bytes() > SESSION_OUTBOX_BYTES_MAX:  # noqa: ASYNC110 -- a rare case
                     await asyncio.sleep(FULL_SECONDS)
         write(session_message_pieces(SessionMessage(SessionKind.SNAPSHOT, number=self.position)))
+        told_all()
 
     def _message(self, kind: SessionKind, told: Sequence[bytes | None]) -> list[Octets]:
         content = msgspec.msgpack.encode(told)

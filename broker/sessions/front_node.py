@@ -10,7 +10,7 @@ from typing import Protocol
 from routelog.broker.loop.cork import Cork
 from routelog.broker.sessions.definition_feed import FedDefinitions
 from routelog.broker.sessions.session_seeker import Leaders, SessionSeeker, Write
-from routelog.broker.sessions.session_socket import SILENCE_SHARE, STAMPS_PER_SECOND
+from routelog.broker.sessions.session_socket import SILENCE_SHARE, STAMPS_PER_SECOND, SessionEnd
 from routelog.broker.waiting.confirm_deadline import ConfirmDeadline
 from routelog.broker.waiting.gate import UNLED, Gate
 from routelog.log_backend import Clock, Histogram, Records
@@ -23,6 +23,7 @@ from routelog.vhosts import (
     FrontSession,
     FrontVhosts,
     LeaderLink,
+    SessionMessage,
     SharedCounts,
     TellingNode,
     VhostDirectory,
@@ -211,7 +212,8 @@ class FrontNode:
         session.on_reply = self._host.deliver_reply
         session.outbox_bytes = lambda: self._seeker.outbox_bytes
         session.on_window = self._filled
-        session.on_apply = partial(self._apply, session)
+        session.on_apply = self._apply
+        self._hear(session)
         if self._fed is not None:
             session.on_definitions = self._fed.received
         if self._deadline is not None:
@@ -226,16 +228,23 @@ class FrontNode:
         self._loop.call_later(SEEKING_SECONDS_MAX, self._look, session)
         return session
 
-    def _opened(self, write: Write, epoch: int, position: int) -> FrontSession:
-        session = self._link.session
+    def _opened(self, write: Write, epoch: int, position: int) -> SessionEnd:
         self._told, self._traced = FrontCounts(self._host.counts), None
-        session.on_counts = self._told.told
         self._telling = TellingNode(
             lambda message: write(session_message_pieces(message)), self._host.answer
         )
-        session.on_asked = self._telling.asked
+        self._hear(self._link.session)
+        # However long it takes: nothing is routed before.
         self._when_applied(position, partial(self._open, write, epoch))
-        return session
+        return self
+
+    def _hear(self, session: FrontSession) -> None:
+        if self._told is not None and self._telling is not None:
+            session.on_counts, session.on_asked = self._told.told, self._telling.asked
+
+    def received(self, message: SessionMessage) -> None:
+        """See `SessionEnd`: a session that is about to open is given up, and another one opens in its place."""
+        self._link.session.received(message)
 
     def _open(self, write: Write, epoch: int) -> None:
         leader = self._cluster.leader
@@ -256,7 +265,6 @@ class FrontNode:
     def _look(self, session: FrontSession) -> None:
         if session is self._link.session and not (session.is_open or self._is_over):
             self._link.give_up("nobody leads")
-            self._seeker.close(DEFINITIONS_LATE)  # the one that was about to open
             self._host.serve(False)
 
     def _left(self, reason: str) -> None:
@@ -278,24 +286,24 @@ class FrontNode:
         replace()
         self._vhosts.session_lost()
 
-    def _apply(self, session: FrontSession, position: int) -> None:
+    def _apply(self, position: int) -> None:
         change = object()
         self._unknown[change] = self._beaten_at
+        # A node that is late must not route any longer: the leader answers changes without it soon.
+        too_late = self._loop.call_later(self._apply_seconds, self._too_late, self._told)
 
         def applied() -> None:
-            session.applied(position)
+            too_late.cancel()
+            self._link.session.applied(position)
             self._unknown.pop(change, None)
             self._freshen()
 
         self._when_applied(position, applied)
 
     def _when_applied(self, position: int, then: Callable[[], object]) -> None:
-        # A node that is late must not route any longer: the leader answers changes without it soon.
         told = self._told
-        too_late = self._loop.call_later(self._apply_seconds, self._too_late, told)
 
         def applied() -> None:
-            too_late.cancel()
             if told is self._told:
                 then()
 

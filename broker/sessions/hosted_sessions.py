@@ -15,6 +15,7 @@ from routelog.broker.sessions.session_seeker import Write
 from routelog.broker.sessions.session_socket import STAMPS_PER_SECOND, SessionSocket
 from routelog.log_backend import Records
 from routelog.vhosts import (
+    TELLING,
     AskedNode,
     CountedFront,
     DefinitionBarrier,
@@ -147,7 +148,8 @@ class HostedSessions:
         self._sockets[end], self._ends[front], socket.end = socket, end, end
         self._none_left.clear()
         self._by_token[node_token(front)] = end
-        position = self.barrier.opened(end, front, 0)
+        feed = self._leadership.feed
+        position = self.barrier.opened(end, front, 0 if feed is None else TELLING)
         end.on_applied = partial(self.barrier.applied, end)
         end.on_failed = socket.close
         self._asked[front] = asked = AskedNode(send, outbox_bytes, call_later)
@@ -156,8 +158,8 @@ class HostedSessions:
         send(SessionMessage(SessionKind.OPENED, number=self._leadership.epoch, first=position))
         if self.barrier.are_away:
             end.ask_applied(position)
-        if self._leadership.feed is not None:
-            self._leadership.feed.begin(end, socket.write, outbox_bytes)
+        if feed is not None:
+            feed.begin(end, socket.write, outbox_bytes, partial(self.barrier.told, end))
         send(self._traced_message())
         counted.tell()
         if self._pressure:

@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Protocol
 
-from routelog.broker.sessions.session_socket import SILENCE_SHARE, SessionSocket
+from routelog.broker.sessions.session_socket import SILENCE_SHARE, SessionEnd, SessionSocket
 from routelog.log_backend import Octets
 from routelog.mirror_cluster import LeadingNode
-from routelog.vhosts import BadSessionMessage, FrontSession, SessionKind, SessionMessage
+from routelog.vhosts import BadSessionMessage, SessionKind, SessionMessage
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +56,7 @@ class SessionSeeker:
         self,
         leaders: Leaders,
         lease_seconds: float,
-        opened: Callable[[Write, int, int], FrontSession],
+        opened: Callable[[Write, int, int], SessionEnd],
         lost: Callable[[str], None],
         stamp: Callable[[], int] = lambda: 0,
         answered: Callable[[int, int], None] = lambda number, age: None,
@@ -145,7 +145,7 @@ class SessionSeeker:
             answered=self._answered,
         )
 
-    def open(self, write: Write, epoch: int, position: int) -> FrontSession:
+    def open(self, write: Write, epoch: int, position: int) -> SessionEnd:
         """The leader has taken a session."""
         return self._opened(write, epoch, position)
 
@@ -172,7 +172,7 @@ class _Session:
         self.leader = leader
         self.decided: asyncio.Future[None] = loop.create_future()
         self.ended: asyncio.Future[None] = loop.create_future()
-        self.end: FrontSession | None = None
+        self.end: SessionEnd | None = None
         self._seeker = seeker
         self._socket: SessionSocket | None = None
 

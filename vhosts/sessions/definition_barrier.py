@@ -22,6 +22,7 @@ from typing import Generic, TypeVar
 from routelog.log_backend import CallLater, Timer
 
 LEASE_SECONDS = 2.0  # a node without a word for so long is given up, as the cluster does
+TELLING = 1 << 64  # the position of a session whose node routes by nothing yet: see `told`
 
 Session = TypeVar("Session", bound=Hashable)
 
@@ -127,6 +128,9 @@ class DefinitionBarrier(Generic[Session]):
     def opened(self, session: Session, node: str, position: int) -> int:
         """A node has a session, and has applied a position.
 
+        Args:
+            position: TELLING, if changes are to be waited for when it was `told` of all before them.
+
         Returns:
             The position that it has to apply before it routes: nobody waits until it has.
         """
@@ -137,6 +141,11 @@ class DefinitionBarrier(Generic[Session]):
         self._forget(node)
         self._release()
         return self._newest
+
+    def told(self, session: Session) -> None:
+        """A session was told of all that there is, changes included; it routes when it has applied that."""
+        if session in self._applied:
+            self._applied[session] = self._newest
 
     def applied(self, session: Session, position: int) -> None:
         """A session's node has applied a position; a session that is closed says nothing any more."""

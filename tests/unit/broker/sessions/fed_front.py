@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from support.known_definitions import known_definitions
@@ -41,10 +41,10 @@ class FedFront:
         self.outbox_bytes = 0
         self._sent = bytearray()
 
-    def begin(self, feed: DefinitionFeed) -> None:
+    def begin(self, feed: DefinitionFeed, told: Callable[[], None] = lambda: None) -> None:
         """A session begins."""
         self._feed = feed
-        feed.begin(self, self._write, lambda: self.outbox_bytes)
+        feed.begin(self, self._write, lambda: self.outbox_bytes, told)
 
     def cut(self) -> None:
         """The session is lost, with what is on its way."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from routelog.broker.sessions.hosted_sessions import HostedSessions, Leadership
 from routelog.broker.sessions.session_seeker import Write
@@ -90,10 +91,10 @@ class Cluster:
     def watch(self, changed: Callable[[], None]) -> None:
         self.changed = changed
 
-    def host(self, epoch: int) -> LeadingNode:
+    def host(self, epoch: int, feed: Any = None) -> LeadingNode:
         node = LeadingNode(f"n{epoch}", epoch)
         self.hosts[node] = HostedSessions(
-            Leadership(epoch, LEASE_SECONDS, age=lambda: self.age),
+            Leadership(epoch, LEASE_SECONDS, feed=feed, age=lambda: self.age),
             self._make,
             self.counts,
             lambda: self.traced,

@@ -173,6 +173,19 @@ async def test_who_does_not_read_is_sent_no_more_of_a_snapshot(tmp_path: Path) -
         front.cut()
 
 
+async def test_the_leader_hears_when_a_session_has_been_told_of_all(tmp_path: Path) -> None:
+    async with running_node(tmp_path) as leader:
+        for number in range(2 * PAGE_RECORDS):
+            await declared(leader, f"q{number:03}")
+        feed, front = feed_of(leader), FedFront()
+        kinds: list[SessionKind] = []
+        front.begin(feed, lambda: kinds.extend(each.kind for each in front.messages()))
+        await until(lambda: kinds)
+        assert kinds[-1] is SessionKind.SNAPSHOT
+        assert kinds.count(SessionKind.RECORDS) > 2
+        front.cut()
+
+
 async def test_a_page_of_a_snapshot_reads_no_more_than_it_tells(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

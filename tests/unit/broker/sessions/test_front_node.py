@@ -163,6 +163,36 @@ async def test_who_waits_for_a_leader_waits_for_one_session(
         assert not front.session.is_lost
 
 
+async def test_a_session_opens_however_long_its_definitions_take(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("routelog.broker.sessions.front_node.SEEKING_SECONDS_MAX", 0.05)
+    async with following(tmp_path) as (cluster, front, _):
+        front._apply_seconds = 0.01
+        leader = cluster.host(1)
+        cluster.hosts[leader].barrier.gate(40)
+        cluster.lead(leader)
+        await until(lambda: cluster.storage.waiting)
+        for _ in range(3):  # those who wait are refused, and the session is made all the same
+            waiting = front.ask_whether_open(b"there")
+            with pytest.raises(SessionLost):
+                await value_of(waiting)
+        cluster.counts.add(CountOf.USER_CONNECTIONS, "ann", 1)
+        cluster.hosts[leader].tell_counts()
+        await until(lambda: cluster.own.all(CountOf.USER_CONNECTIONS, "ann"))
+        front._apply_seconds = 60.0
+        cluster.hosts[leader].barrier.gate(41)
+        await until(lambda: len(cluster.storage.waiting) == 2)
+        cluster.storage.apply(41)
+        assert front.session.is_open
+        assert cluster.attempts == 1
+        assert await cluster.hosts[leader].ask(b"who") == {"front": NodeAnswer([b"WHO"])}
+        await until(lambda: cluster.hosted[0].messages)
+        assert [(each.kind, each.number) for each in cluster.hosted[0].messages] == [
+            (Kind.APPLIED, 41)
+        ]
+
+
 async def test_what_waits_goes_to_the_first_leader_whose_session_is_used(tmp_path: Path) -> None:
     async with following(tmp_path) as (cluster, front, _):
         waiting = front.ask_whether_open(b"there")

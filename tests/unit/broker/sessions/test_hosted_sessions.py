@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from typing import Any
 
 from support.queue_samples import records
 from support.waiting import until
@@ -125,3 +127,30 @@ async def test_replies_wait_for_a_node_that_has_not_met_its_new_leader_yet() -> 
     host.send_reply(node_token("another"), b"there", large)
     assert host._late == {node_token("another"): [(b"there", reply)]}
     host.close_all("the test is over")
+
+
+class Feed:
+    """Tells a session of the definitions when the test says so."""
+
+    told: Callable[[], None]
+
+    def begin(self, session: object, write: object, unsent: object, told: Any) -> None:
+        """See `DefinitionFeed`."""
+        self.told = told
+
+    def end(self, session: object) -> None:
+        """See `DefinitionFeed`."""
+
+
+async def test_changes_wait_for_a_front_that_is_fed_when_it_has_been_told_of_all() -> None:
+    cluster, feed = Cluster(), Feed()
+    leader = cluster.host(1, feed)
+    barrier = cluster.hosts[leader].barrier
+    first = await connected(cluster, leader)
+    await until(lambda: first.received)
+    assert barrier.gate(1) is None
+    feed.told()
+    assert barrier.gate(1) is None
+    assert barrier.gate(2) is not None
+    cluster.hosts[leader].close_all("the test is over")
+    feed.told()

@@ -10,7 +10,11 @@ from dataclasses import dataclass
 import pytest
 from support.queue_samples import Turns
 
-from routelog.vhosts.sessions.definition_barrier import LEASE_SECONDS, DefinitionBarrier
+from routelog.vhosts.sessions.definition_barrier import (
+    LEASE_SECONDS,
+    TELLING,
+    DefinitionBarrier,
+)
 
 SEEDS = int(os.environ.get("ROUTELOG_TEST_EXAMPLES", "50"))
 STEPS = 200
@@ -113,6 +117,21 @@ async def test_a_session_that_opens_is_told_what_it_must_have_and_nobody_waits_f
     assert not following.done()
     leader.barrier.applied(2, 5)
     assert following.done()
+
+
+async def test_no_change_waits_for_a_node_that_is_being_told_of_all(leader: Leader) -> None:
+    assert leader.barrier.opened(1, "a", TELLING) == 0
+    assert leader.barrier.gate(3) is None
+    leader.barrier.told(1)
+    assert leader.barrier.gate(3) is None  # that was told, too
+    gate = leader.gate(4)
+    assert leader.asked == [(1, 4)]
+    leader.barrier.applied(1, 4)
+    assert gate.done()
+    leader.barrier.closed(1)
+    leader.barrier.told(1)
+    assert leader.barrier.opened(2, "a", 0) == 4
+    assert leader.barrier.gate(4) is None
 
 
 async def test_a_new_leader_waits_for_the_sessions_of_all_nodes(leader: Leader) -> None:
