@@ -448,18 +448,23 @@ class FrontSession:
 
     def _ended(self, message: SessionMessage) -> None:
         consumer, value = self._consumer(message), value_in(message.content)
+        error = None if value is None else decode_error(value)
         del self._consumers[message.subject]
-        consumer.ended(None if value is None else decode_error(value))
+        consumer.ended(error)
 
     def _answered(self, message: SessionMessage) -> None:
         call = self._calls.pop(message.number, None)
         if call is None:
             raise BadSessionMessage(f"ANSWER {message.number}")
-        value = value_in(message.content)
-        if message.flags & FAILED:
-            call.failed(decode_error(value))
-        else:
-            call.answered(value)
+        try:
+            value = value_in(message.content)
+            if message.flags & FAILED:
+                call.failed(decode_error(value))
+            else:
+                call.answered(value)
+        except BadSessionMessage:
+            self._calls[message.number] = call  # it fails with the session
+            raise
 
     def _pressed(self, message: SessionMessage) -> None:
         self.on_pressure(frozenset(value_in(message.content, list[str])))

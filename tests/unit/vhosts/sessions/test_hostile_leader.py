@@ -10,12 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.queue_samples import numbered, records
 from support.sampling import examples
-from unit.vhosts.sessions.session_pipe import RemoteTaker, ScriptedLeader
+from support.waiting import WAIT_SECONDS
+from unit.vhosts.sessions.session_pipe import RemoteTaker, ScriptedLeader, call_of
 
 from routelog.vhosts import ConsumeOptions
-from routelog.vhosts.errors import OutcomePending, QueueQuarantined
+from routelog.vhosts.errors import OutcomePending, QueueQuarantined, SessionLost
 from routelog.vhosts.sessions.session_errors import encode_error
 from routelog.vhosts.sessions.session_message import (
+    FAILED,
     BadSessionMessage,
     Kind,
     SessionMessage,
@@ -63,6 +65,43 @@ MESSAGE = st.builds(
 )
 
 
+@pytest.mark.parametrize("flags", [0, FAILED], ids=["value", "error"])
+@pytest.mark.parametrize("method", ["get", "purge", "counts", "consume"])
+async def test_who_is_answered_what_is_none_hears_that_the_session_ends(
+    method: str, flags: int
+) -> None:
+    leader = ScriptedLeader()
+    session, reader = leader.open(), RemoteTaker(10)
+    queue = leader.queue(7, queue_type="stream")
+    asked: asyncio.Future[object]
+    if method == "consume":
+        asked = queue.attach(reader, ConsumeOptions(place="first"), reader.begin)  # type: ignore[assignment]
+    else:
+        asked = getattr(queue, method)()
+    call = leader.said()[-1]
+    content = msgspec.msgpack.encode(["none"])
+    with pytest.raises(BadSessionMessage):
+        leader.says(Kind.ANSWER, content, flags=flags, number=call.number)
+    session.lost("it is hostile")
+    with pytest.raises(SessionLost):
+        await asyncio.wait_for(asked, WAIT_SECONDS)
+
+
+async def test_a_consumer_that_ends_for_no_reason_begins_again_in_the_next_session() -> None:
+    leader = ScriptedLeader()
+    session, taker = leader.open(), RemoteTaker()
+    queue = leader.queue()
+    queue.attach(taker, ConsumeOptions(), taker.begin)
+    consume = leader.said()[-1]
+    subject = call_of(consume)[1]["consumer"]
+    leader.answers(consume, None)
+    with pytest.raises(BadSessionMessage, match="an error that is none"):
+        leader.says(Kind.ENDED, msgspec.msgpack.encode(["none"]), subject=subject)
+    session.lost("it is hostile")
+    leader.open()
+    assert "consume" in [call_of(each)[0] for each in leader.said() if each.kind is Kind.CALL]
+
+
 @given(st.lists(MESSAGE, max_size=12))
 @settings(max_examples=examples(600), deadline=None)
 def test_what_comes_is_taken_or_refused(messages: list[SessionMessage]) -> None:
@@ -92,6 +131,8 @@ async def _taken(messages: list[SessionMessage]) -> None:
     except BadSessionMessage:
         session.lost("it is hostile")
     leader.turns.run()
-    for each in waiting:
-        if each.done():
-            each.exception()
+    session.lost("the test is over")
+    leader.link.end("the test is over")
+    for each in waiting:  # nobody waits for ever
+        assert each.done()
+        each.exception()
