@@ -9,7 +9,8 @@ its process has ended, or it would have been silent for a lease.
 
 The consumers of a node come back with its session, before the node first says what it has applied. So a leader
 that begins knows all of them when all nodes that it expects have said that, or are gone. Those of a node whose
-session has ended are away until then, too, for a lease at most.
+session has ended are away until then, too. It has a lease to begin its next session, and in that one all the
+time that it takes: there may be many consumers.
 """
 
 import asyncio
@@ -71,6 +72,9 @@ class DefinitionBarrier(Generic[Session]):
         self._leads = self.are_away = False
         # Nodes whose consumers come back; behind a lost session, until this
         self._away: dict[str, Timer | None] = {}
+        self._overdue: set[str] = (
+            set()
+        )  # of these: their time is over when the session that they have ends
         self._unheard: set[Session] = set()  # opened, and what comes back may be on its way
 
     def expect(self, nodes: Collection[str], position: int) -> None:
@@ -99,17 +103,21 @@ class DefinitionBarrier(Generic[Session]):
             timer.cancel()
 
     def _await(self, node: str) -> None:
-        # A session that begins, and ends unheard, does not make it longer.
-        overdue = partial(self._overdue, node)
-        self._away[node] = self._call_later(self._lease_seconds, overdue)
+        # Sessions that begin, and end unheard, do not make it longer, but for the last one.
+        end = partial(self._end_time, node)
+        self._away[node] = self._call_later(self._lease_seconds, end)
         self.are_away = True
         self.on_away()
 
-    def _overdue(self, node: str) -> None:
-        self._back(node)
-        self._release()
+    def _end_time(self, node: str) -> None:
+        if any(self._nodes[session] == node for session in self._unheard):
+            self._overdue.add(node)
+        else:
+            self._back(node)
+            self._release()
 
     def _back(self, node: str) -> None:
+        self._overdue.discard(node)
         timer = self._away.pop(node, None)
         if timer is not None:
             timer.cancel()
@@ -169,14 +177,22 @@ class DefinitionBarrier(Generic[Session]):
         self._applied.pop(session, None)
         was_heard = session not in self._unheard
         self._unheard.discard(session)
-        if node is not None and not (is_silent or session in self._given_up):
-            self._expect(node)
-            if self._leads and was_heard and has_consumers:
-                self._await(node)
-        elif node is not None:
-            self._back(node)
+        is_late = session in self._given_up  # so it does not route, and begins another one
         self._given_up.discard(session)
+        if node is not None:
+            if not (is_silent or is_late):
+                self._expect(node)
+            if is_silent or (node in self._overdue and not was_heard):
+                self._back(node)
+            elif self._leads and (
+                has_consumers if was_heard else is_late and self._is_timeless(node)
+            ):
+                self._await(node)
         self._release()
+
+    def _is_timeless(self, node: str) -> bool:
+        # Its consumers are those that the leader before had: the time for them was that of `expect`.
+        return node in self._away and self._away[node] is None
 
     def gate(self, position: int) -> asyncio.Future[int] | None:
         """What the answer to a change waits for.

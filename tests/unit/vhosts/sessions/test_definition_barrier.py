@@ -433,16 +433,79 @@ async def test_consumers_are_away_for_a_lease_though_more_sessions_end(
         leader.barrier.opened(session, "a", 0)
         leader.turns.pass_seconds(0.4 * LEASE_SECONDS)
         leader.barrier.closed(session)
-    leader.barrier.opened(5, "a", 0)
     assert consumers.told() == ["away"]
     leader.turns.pass_seconds(0.2 * LEASE_SECONDS)
     assert consumers.told() == ["back"]
+    leader.barrier.opened(5, "a", 0)
     leader.barrier.closed(5)
-    assert consumers.told() == []
+    assert consumers.told() == ["away"]  # it may have brought some
+    leader.turns.pass_seconds(LEASE_SECONDS)
+    assert consumers.told() == ["back"]
     leader.barrier.opened(6, "a", 0)
     leader.barrier.applied(6, 0)
     leader.barrier.closed(6)
     assert consumers.told() == ["away"]
+
+
+async def test_a_node_has_all_the_time_that_it_takes_to_bring_its_consumers_back(
+    leader: Leader, consumers: Consumers
+) -> None:
+    leader.barrier.closed(1)
+    leader.barrier.opened(3, "a", 0)
+    leader.turns.pass_seconds(9 * LEASE_SECONDS)
+    assert consumers.told() == ["away"]
+    leader.barrier.applied(3, 0)
+    assert consumers.told() == ["back"]
+
+
+async def test_a_session_that_ends_too_late_is_the_last_one_that_consumers_are_awaited_for(
+    leader: Leader, consumers: Consumers
+) -> None:
+    leader.barrier.closed(1)
+    leader.barrier.opened(3, "a", 0)
+    leader.turns.pass_seconds(LEASE_SECONDS)
+    assert consumers.told() == ["away"]
+    leader.barrier.closed(3)
+    assert consumers.told() == ["back"]
+    leader.barrier.opened(4, "a", 0)
+    leader.barrier.applied(4, 0)
+    leader.barrier.closed(4)
+    leader.barrier.opened(5, "a", 0)
+    leader.turns.pass_seconds(LEASE_SECONDS)
+    leader.barrier.applied(5, 0)
+    assert consumers.told() == ["away", "back"]
+    assert leader.turns.waiting == 0
+
+
+async def test_consumers_of_a_node_that_is_late_come_back(
+    leader: Leader, consumers: Consumers
+) -> None:
+    gate = leader.gate(1)
+    leader.barrier.applied(2, 1)
+    leader.turns.pass_seconds(LEASE_SECONDS)
+    assert leader.late == [1]
+    leader.barrier.closed(1)
+    assert gate.done()  # it routes no longer
+    assert consumers.told() == ["away"]
+    assert not leader.barrier.expected
+    leader.barrier.opened(3, "a", 0)
+    leader.barrier.applied(3, 1)
+    assert consumers.told() == ["back"]
+
+
+async def test_consumers_that_a_late_node_had_at_the_leader_before_come_back_in_a_lease(
+    leader: Leader,
+) -> None:
+    consumers = Consumers(leader)
+    leader.barrier.expect(["a"], 0)
+    leader.barrier.opened(1, "a", 0)
+    leader.gate(1)
+    leader.turns.pass_seconds(LEASE_SECONDS)
+    leader.barrier.closed(1)
+    leader.turns.pass_seconds(0.9 * LEASE_SECONDS)
+    assert leader.barrier.are_away
+    leader.turns.pass_seconds(0.1 * LEASE_SECONDS)
+    assert consumers.told() == ["away", "back"]
 
 
 async def test_no_consumers_are_awaited_by_who_leads_no_more(
