@@ -110,6 +110,7 @@ from routelog.vhosts.errors import (
     TooManyFailedLogins,
     TooManyGroups,
     TransactionRefused,
+    Untaken,
     UserBindingLimitReached,
     UserChannelLimitReached,
     UserConnectionLimitReached,

@@ -33,7 +33,7 @@ from routelog.log_backend import (
     Lane,
     Receipt,
 )
-from routelog.vhosts import Decision, Recipient, ResourceKind, Verb
+from routelog.vhosts import Decision, Recipient, ResourceKind, Untaken, Verb
 from routelog.vhosts.publishing.client_publish import ClientPublish
 
 
@@ -170,8 +170,16 @@ class Publisher:
 
     def _learned(self, mandatory: PublishRun | None) -> bool:
         # Whether all queues have said what they do not take, or nobody is told.
-        is_told = self.confirming or mandatory is not None
-        return not is_told or self._appending.learn_outcomes()
+        if self.confirming or mandatory is not None:
+            return self._appending.learn_outcomes()
+        for untaken, *_ in self._appending.outcomes:
+            untaken.add_done_callback(self._count_dropped)
+        return True
+
+    def _count_dropped(self, outcome: "asyncio.Future[Untaken]") -> None:
+        dropped = len(outcome.result().returned)
+        if dropped:
+            self._counters.unroutable(dropped, False)
 
     async def _await_outcomes(self, mandatory: PublishRun | None) -> None:
         await asyncio.wait([untaken for untaken, *_ in self._appending.outcomes])

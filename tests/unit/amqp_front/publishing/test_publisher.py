@@ -651,10 +651,8 @@ async def test_who_is_not_told_of_refusals_waits_for_none(
     assert front.refusals == []
 
 
-@pytest.mark.parametrize("kind", ["x-recent-history", "x-delayed-message"])
-async def test_what_an_exchange_of_the_leader_returns_comes_before_its_confirm(
-    node: Node, channel: Channel, kind: str
-) -> None:
+def remote_exchange(node: Node, kind: str) -> ScriptedLeader:
+    """The leader of an exchange `x`."""
     leader = ScriptedLeader()
     leader.open()
     node.vhost.stateful_route = RemoteRoute
@@ -662,6 +660,34 @@ async def test_what_an_exchange_of_the_leader_returns_comes_before_its_confirm(
     options = {"durable": False, "auto_delete": False, "internal": False}
     arguments = {"x-delayed-type": "direct"}
     node.vhost.declare_exchange(Exchange("x", kind, arguments=arguments, **options))
+    return leader
+
+
+REMOTE_KINDS = ["x-recent-history", "x-delayed-message"]
+
+
+@pytest.mark.parametrize("kind", REMOTE_KINDS)
+async def test_what_an_exchange_of_the_leader_drops_is_counted(
+    node: Node, channel: Channel, kind: str
+) -> None:
+    leader = remote_exchange(node, kind)
+    publisher = Publisher(cast(Any, channel))
+    late = some_properties(headers={"x-delay": 1_000})
+    for number, dropped in ((1, [0, 2]), (2, []), (3, [1])):
+        send(publisher, *[publish(1, "x", "k", b"m", late)] * 3)
+        assert publisher.fan_out is None
+        leader.said()
+        indexes = array("I", dropped).tobytes()
+        leader.says(Kind.ROUTED, indexes, number=number, count=len(dropped))
+    await until(lambda: channel.counters.drop_unroutable == 3)
+    assert channel.sent() == []
+
+
+@pytest.mark.parametrize("kind", REMOTE_KINDS)
+async def test_what_an_exchange_of_the_leader_returns_comes_before_its_confirm(
+    node: Node, channel: Channel, kind: str
+) -> None:
+    leader = remote_exchange(node, kind)
     publisher = Publisher(cast(Any, channel))
     publisher.confirming = True
     late = some_properties(headers={"x-delay": 1_000})
