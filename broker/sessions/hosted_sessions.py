@@ -151,6 +151,7 @@ class HostedSessions:
         feed = self._leadership.feed
         position = self.barrier.opened(end, front, 0 if feed is None else TELLING)
         end.on_applied = partial(self.barrier.applied, end)
+        end.on_comes_back = partial(self.barrier.comes_back, end)
         end.on_failed = socket.close
         self._asked[front] = asked = AskedNode(send, outbox_bytes, call_later)
         self._counted[front] = counted = self._counts.opened(send, outbox_bytes)

@@ -9,8 +9,8 @@ its process has ended, or it would have been silent for a lease.
 
 The consumers of a node come back with its session, before the node first says what it has applied. So a leader
 that begins knows all of them when all nodes that it expects have said that, or are gone. Those of a node whose
-session has ended are away until then, too. It has a lease to begin its next session, and in that one all the
-time that it takes: there may be many consumers.
+session has ended are away until then, too. It has a lease for that, and more while it is told the definitions
+or brings consumers: there may be many.
 """
 
 import asyncio
@@ -72,9 +72,7 @@ class DefinitionBarrier(Generic[Session]):
         self._leads = self.are_away = False
         # Nodes whose consumers come back; behind a lost session, until this
         self._away: dict[str, Timer | None] = {}
-        self._overdue: set[str] = (
-            set()
-        )  # of these: their time is over when the session that they have ends
+        self._bringing: set[str] = set()  # of these: some have come since the time began
         self._unheard: set[Session] = set()  # opened, and what comes back may be on its way
 
     def expect(self, nodes: Collection[str], position: int) -> None:
@@ -103,21 +101,27 @@ class DefinitionBarrier(Generic[Session]):
             timer.cancel()
 
     def _await(self, node: str) -> None:
-        # Sessions that begin, and end unheard, do not make it longer, but for the last one.
-        end = partial(self._end_time, node)
-        self._away[node] = self._call_later(self._lease_seconds, end)
+        self._begin_time(node)
         self.are_away = True
         self.on_away()
 
+    def _begin_time(self, node: str) -> None:
+        # A session that begins, and ends unheard, does not make it longer.
+        self._bringing.discard(node)
+        end = partial(self._end_time, node)
+        self._away[node] = self._call_later(self._lease_seconds, end)
+
     def _end_time(self, node: str) -> None:
-        if any(self._nodes[session] == node for session in self._unheard):
-            self._overdue.add(node)
+        unheard = [session for session in self._unheard if self._nodes[session] == node]
+        is_told = all(self._applied[session] < TELLING for session in unheard)
+        if unheard and (node in self._bringing or not is_told):
+            self._begin_time(node)
         else:
             self._back(node)
             self._release()
 
     def _back(self, node: str) -> None:
-        self._overdue.discard(node)
+        self._bringing.discard(node)
         timer = self._away.pop(node, None)
         if timer is not None:
             timer.cancel()
@@ -154,6 +158,12 @@ class DefinitionBarrier(Generic[Session]):
         """A session was told of all that there is, changes included; it routes when it has applied that."""
         if session in self._applied:
             self._applied[session] = self._newest
+            self.comes_back(session)  # what it has is next
+
+    def comes_back(self, session: Session) -> None:
+        """A session has brought a consumer back."""
+        if session in self._unheard:
+            self._bringing.add(self._nodes[session])
 
     def applied(self, session: Session, position: int) -> None:
         """A session's node has applied a position; a session that is closed says nothing any more."""
@@ -182,7 +192,7 @@ class DefinitionBarrier(Generic[Session]):
         if node is not None:
             if not (is_silent or is_late):
                 self._expect(node)
-            if is_silent or (node in self._overdue and not was_heard):
+            if is_silent:
                 self._back(node)
             elif self._leads and (
                 has_consumers if was_heard else is_late and self._is_timeless(node)

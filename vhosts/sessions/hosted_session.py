@@ -123,6 +123,7 @@ class HostedSession:
         on_failed: told why the session has to end, when nothing that was received is at fault.
         on_told: takes the front's answers to questions about its clients.
         on_counts: takes counts of the front's clients.
+        on_comes_back: told of each consumer that the front had in another session.
 
     Args:
         write: sends pieces of messages, with all others of a turn of the event loop.
@@ -138,6 +139,7 @@ class HostedSession:
         self.on_failed: Callable[[str], None] = lambda reason: None
         self.on_told: Callable[[SessionMessage], None] = lambda message: None
         self.on_counts: Callable[[SessionMessage], None] = lambda message: None
+        self.on_comes_back: Callable[[], None] = lambda: None
         self._host = host
         self._write = write
         self._last_subject = 0  # the highest one
@@ -643,6 +645,8 @@ class HostedSession:
             prefetch=wanted.prefetch,
         )
         self._consumers[wanted.consumer] = consumer
+        if wanted.comes_back:
+            self.on_comes_back()
         consumer.unacked = consumer.lapsed = wanted.lapsed
         if wanted.channel is not None:
             self.share_prefetch(consumer, *wanted.channel)

@@ -38,6 +38,7 @@ class Hosted:
         self.is_closed = False
         self.on_applied: Callable[[int], None] = lambda position: None
         self.on_failed: Callable[[str], None] = lambda reason: None
+        self.on_comes_back: Callable[[], None] = lambda: None
         self.on_told: Callable[[SessionMessage], None] = lambda message: None
         self.on_counts: Callable[[SessionMessage], None] = lambda message: None
         self.has_drained = False

@@ -433,14 +433,12 @@ async def test_consumers_are_away_for_a_lease_though_more_sessions_end(
         leader.barrier.opened(session, "a", 0)
         leader.turns.pass_seconds(0.4 * LEASE_SECONDS)
         leader.barrier.closed(session)
+    leader.barrier.opened(5, "a", 0)
     assert consumers.told() == ["away"]
     leader.turns.pass_seconds(0.2 * LEASE_SECONDS)
     assert consumers.told() == ["back"]
-    leader.barrier.opened(5, "a", 0)
     leader.barrier.closed(5)
-    assert consumers.told() == ["away"]  # it may have brought some
-    leader.turns.pass_seconds(LEASE_SECONDS)
-    assert consumers.told() == ["back"]
+    assert consumers.told() == []
     leader.barrier.opened(6, "a", 0)
     leader.barrier.applied(6, 0)
     leader.barrier.closed(6)
@@ -451,28 +449,32 @@ async def test_a_node_has_all_the_time_that_it_takes_to_bring_its_consumers_back
     leader: Leader, consumers: Consumers
 ) -> None:
     leader.barrier.closed(1)
-    leader.barrier.opened(3, "a", 0)
+    leader.barrier.opened(3, "a", TELLING)
     leader.turns.pass_seconds(9 * LEASE_SECONDS)
+    leader.barrier.told(3)
+    for _ in range(9):
+        leader.turns.pass_seconds(LEASE_SECONDS)
+        leader.barrier.comes_back(3)
     assert consumers.told() == ["away"]
     leader.barrier.applied(3, 0)
     assert consumers.told() == ["back"]
+    leader.barrier.comes_back(3)
+    assert leader.turns.waiting == 0
 
 
-async def test_a_session_that_ends_too_late_is_the_last_one_that_consumers_are_awaited_for(
+async def test_a_node_that_brings_no_more_consumers_has_none(
     leader: Leader, consumers: Consumers
 ) -> None:
     leader.barrier.closed(1)
     leader.barrier.opened(3, "a", 0)
+    leader.barrier.comes_back(3)
     leader.turns.pass_seconds(LEASE_SECONDS)
     assert consumers.told() == ["away"]
-    leader.barrier.closed(3)
-    assert consumers.told() == ["back"]
-    leader.barrier.opened(4, "a", 0)
-    leader.barrier.applied(4, 0)
-    leader.barrier.closed(4)
-    leader.barrier.opened(5, "a", 0)
     leader.turns.pass_seconds(LEASE_SECONDS)
-    leader.barrier.applied(5, 0)
+    assert consumers.told() == ["back"]
+    leader.barrier.closed(2)
+    leader.barrier.opened(4, "b", 0)  # and brings none, as it cannot apply what it must
+    leader.turns.pass_seconds(LEASE_SECONDS)
     assert consumers.told() == ["away", "back"]
     assert leader.turns.waiting == 0
 

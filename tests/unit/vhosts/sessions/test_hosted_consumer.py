@@ -668,8 +668,12 @@ async def test_who_comes_for_the_first_time_waits_for_those_that_come_back(
         )
         for each in (first, second)
     ]
+    back: list[bool] = []
+    front.session.on_comes_back = lambda: back.append(True)
     wanted = front.wanted(consumer=front.subject(), exclusive=True, comes_back=True)
+    assert not back
     assert front.answer(front.call("consume", wanted, subject=first)) is None
+    assert back == [True]
     await asyncio.sleep(0)
     assert node.vhost.queues["other"].consumer_count == 0
     node.vhosts.consumers_back()
