@@ -108,6 +108,7 @@ class House:
         settle: Settle | None = None,
         *,
         keeps_refused: bool = False,
+        taken_by: frozenset[str] = frozenset(),
     ) -> None:
         for records, at in dead:
             self.dead.append((records.body(at).decode(), death.reason))

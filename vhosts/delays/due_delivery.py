@@ -38,6 +38,7 @@ PRESSED_SECONDS = 0.1  # until publishers are checked again for back-pressure
 REFUSED_SECONDS = 5.0  # until a message that a full queue refused is tried again
 UNREADABLE_SECONDS = 5.0  # until messages whose read failed are read again
 TIMER_SECONDS_MAX = 60.0  # the clock may be set meanwhile
+NO_QUEUES: frozenset[str] = frozenset()
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +59,9 @@ class DueDelivery:
         self._records: dict[ScheduledRecord, StoredRecord] = {}
         self._read_bytes = 0
         self._open_posts = 0  # groups of messages that are published and not yet durable
-        self._refused_count = 0  # messages that a full queue refused, until they are tried again
+        # Messages that a full queue refused, until they are tried again, with the queues that have them
+        self._taken_by: dict[ScheduledRecord, frozenset[str]] = {}
+        self._refused_count = 0  # of them, those that are not in `_next_entries`
         self._unreadable_entries: list[ScheduledRecord] = []  # due, and read again soon
         self._timer: Timer | None = None
         self._timer_at = 0  # us since 1970
@@ -80,6 +83,7 @@ class DueDelivery:
         self._unread_entries.clear()
         self._unreadable_entries.clear()
         self._records.clear()
+        self._taken_by.clear()
         if self._timer is not None:
             self._timer.cancel()
 
@@ -219,12 +223,13 @@ class DueDelivery:
             at += 1
         gone = self._next_entries[:at]
         del self._next_entries[:at]
+        taken_by = {entry: self._taken_by.pop(entry, NO_QUEUES) for entry in gone}
         for entry in gone:
             if (known := self._records.pop(entry, None)) is not None:
                 self._read_bytes -= len(known.body) + len(known.properties)
         # Only neighbours are grouped, so that messages go on in the order in which they are due.
         for (exchange, attributes), group in groupby(due, _kind):
-            self._post(exchange, attributes, list(group))
+            self._post(exchange, attributes, list(group), taken_by)
         return more or bool(gone and self._next_entries and self._next_entries[0].due <= now)
 
     def _record(self, entry: ScheduledRecord) -> StoredRecord | None:
@@ -275,8 +280,9 @@ class DueDelivery:
         exchange: bytes,
         attributes: int,
         group: Sequence[tuple[ScheduledRecord, StoredRecord]],
+        taken_by: Mapping[ScheduledRecord, frozenset[str]],
     ) -> None:
-        letters = DueLetters([record for _, record in group])
+        letters = DueLetters([(record, taken_by[entry]) for entry, record in group])
         entries = [entry for entry, _ in group]
         self._open_posts += 1
         self._held_messages.leaving.update(entries)
@@ -305,6 +311,8 @@ class DueDelivery:
         refused = [entries[place] for place in places if place in posted.refused]
         if refused:
             self._refused_count += len(refused)
+            for place, names in posted.taken_by.items():
+                self._taken_by[entries[place]] = names
             self._rule_services.call_later(REFUSED_SECONDS, partial(self._try_again, refused))
         gone = [entries[place] for place in places if place not in kept]
         if gone:

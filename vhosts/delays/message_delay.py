@@ -54,16 +54,17 @@ def due_letter(record: StoredRecord) -> OutgoingMessage:
 
 
 class DueLetters:
-    """Messages whose delay is over, see `OutgoingMessages`."""
+    """Messages whose delay is over, see `OutgoingMessages`, each with the queues that have it already."""
 
-    def __init__(self, records: Sequence[StoredRecord]) -> None:
+    def __init__(self, records: Sequence[tuple[StoredRecord, frozenset[str]]]) -> None:
         self._records = records
 
     def __len__(self) -> int:
         return len(self._records)
 
     def __getitem__(self, place: int) -> OutgoingMessage:
-        return due_letter(self._records[place])
+        record, taken_by = self._records[place]
+        return due_letter(record)._replace(not_to=taken_by)
 
 
 def _milliseconds(parts: PropertyList) -> int:

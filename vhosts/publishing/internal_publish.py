@@ -2,7 +2,7 @@
 
 import logging
 from array import array
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -43,6 +43,9 @@ from routelog.vhosts.publishing.stateful_route import StatefulRoute
 NAMES_MAX = 4_096
 # What all queues get of the messages that move together: a block of the journal is built in memory.
 MOVED_BYTES_MAX = 64 * 1024 * 1024
+# Of a route of which one queue refused a message: of a wider one it is not known which queues took it, as the
+# names are kept, and looked at, with each message that is tried again.
+TAKEN_BY_MAX = 64
 TOLD_AT_ONCE = 64  # queues, of those that messages moved to: 1 us each, 10 where consumers wait
 
 log = logging.getLogger(__name__)
@@ -104,12 +107,15 @@ class Posted(NamedTuple):
         refused: those of them that a queue refused.
         failed: indexes of those that an error of the broker, which is logged, stopped: perhaps behind some of
             their queues, to which they would come each time that they are tried again.
+        taken_by: of those that `settle` was just called for and that a queue refused: the queues that have them
+            and must not get them again. A wide route, or one through an exchange that remembers, is left out.
     """
 
     needed: Receipt
     untaken: frozenset[int]
     refused: frozenset[int] = frozenset()
     failed: frozenset[int] = frozenset()
+    taken_by: Mapping[int, frozenset[str]] = {}
 
 
 # Settles messages in their old place: their indexes, and what became of all messages so far.
@@ -166,9 +172,10 @@ class InternalPublish:
         self._at = 0  # the first one whose way was not looked for
         self._alone_until = 0  # up to there each goes alone: one of them failed
         self._made: dict[int, OutgoingMessage] = {}  # of those whose way was looked for last
+        self._routes: dict[int, Route] = {}  # of these
         self._needed: Receipt = NOTHING
         self._untaken: set[int] = set()
-        self._refused: set[int] = set()
+        self._refused: dict[int, set[str]] = {}  # with the queues that refused it
         self._failed: set[int] = set()
 
     @property
@@ -201,7 +208,8 @@ class InternalPublish:
             raise error  # behind the last one
         tried = range(self._first, self._at)
         self._untaken.difference_update(tried)
-        self._refused.difference_update(tried)
+        for place in tried:
+            self._refused.pop(place, None)
         self._appending.refused.clear()
         if len(tried) > 1:
             self._at, self._alone_until = tried.start, tried.stop
@@ -237,6 +245,7 @@ class InternalPublish:
     def _publish_some(self, whole: bool) -> None:
         self._first = self._at
         self._made.clear()
+        self._routes.clear()
         # One by one, too, where an exchange remembers: an error must not undo what it knows of another.
         is_alone = self._first < self._alone_until or self._ways.routing.remembers(self._exchange)
         end = self._first + 1 if is_alone else len(self._messages)
@@ -251,6 +260,7 @@ class InternalPublish:
         if passage is None:
             self._append(lambda: self._appending.append(batches, whole))
             return
+        self._routes.clear()  # only the first queue is known that refuses what goes through it
         asked = bool(self._attributes & PERSISTENT)
         stored = [(records, tuple(to), places) for records, to, places in batches]
         try:
@@ -286,7 +296,8 @@ class InternalPublish:
         if self._settle is None or first == self._at:
             return
         try:
-            self._settle(range(first, self._at), self.posted)
+            places = range(first, self._at)
+            self._settle(places, self.posted._replace(taken_by=self._taken_by(places)))
         except JournalFailed:
             raise
         except Exception as error:  # a fault of ours: they are published, and must not be once more
@@ -303,10 +314,27 @@ class InternalPublish:
             tell = partial(tell_moved, list(targets), self._ways.scheduler)
             self._ways.logs.progress.receipt(position, 0).when_covered(tell)
 
+    def _taken_by(self, places: range) -> Mapping[int, frozenset[str]]:
+        if not (self._refused and self.keeps_refused):
+            return {}
+        shared: dict[tuple[Route, frozenset[str], frozenset[str]], frozenset[str]] = {}
+        taken_by: dict[int, frozenset[str]] = {}
+        for place in places:
+            names, route = self._refused.get(place), self._routes.get(place, ())
+            if names is None or len(route) > TAKEN_BY_MAX:
+                continue
+            key = route, frozenset(names), frozenset(self._made[place].not_to)
+            if key not in shared:
+                shared[key] = key[2].union(route) - key[1]
+            taken_by[place] = shared[key]
+        return taken_by
+
     def _noted(self, recipients: Iterable[Recipient]) -> Iterator[Recipient]:
         for each in recipients:
-            self._targets[each] = None
+            if self._moves:
+                self._targets[each] = None
             yield each
+            self._note_refused()  # of several queues, too: `Appending` keeps the first one
 
     def _let_go(self) -> None:
         if self._holds:
@@ -315,7 +343,11 @@ class InternalPublish:
 
     def _reached(self, receipt: Receipt) -> None:
         self._needed = self._needed.joined(receipt)
-        self._refused.update(self._appending.refused)
+        self._note_refused()
+
+    def _note_refused(self) -> None:
+        for place, queue in self._appending.refused.items():
+            self._refused.setdefault(place, set()).add(queue.name)
         self._appending.refused.clear()
 
     def _batches(
@@ -328,6 +360,7 @@ class InternalPublish:
                 left = _without(route, not_to) if not_to else route
                 if left:
                     chosen.setdefault(left, []).append(place)
+                    self._routes[place] = left
         ordered = disjoint({route: sorted(places) for route, places in chosen.items()})
         # Whom a message is for is settled when its route is found; later, some of them may have gone.
         found = [
@@ -335,7 +368,7 @@ class InternalPublish:
             for route, places in ordered.items()
             for _, alike in groupby(places, lambda place: self._made[place].own_deaths)
         ]
-        if self._moves:
+        if self._moves or self.keeps_refused:
             found = [(self._noted(to), places) for to, places in found]
         return ((self._encoded(places), to, places) for to, places in found)
 

@@ -8,7 +8,7 @@ Strategy `at-least-once`: a dead letter that no queue took is kept and tried aga
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from routelog.log_backend import Lane, Reason, RecordBatch, Records, Settlement
@@ -42,11 +42,13 @@ class LetterAddress:
 
 @dataclass(slots=True)
 class _Departure:
-    # Messages [first, end) that left their queue for one reason and are not settled.
+    # Messages [first, end) that left their queue for one reason and are not settled. Some queues have them
+    # already: another one refused them.
     partition: QueuePartition
     first: int
     end: int
     reason: DeathReason
+    taken_by: frozenset[str] = frozenset()
 
 
 def letter_address(arguments: Mapping[str, object]) -> LetterAddress | None:
@@ -96,10 +98,9 @@ class DeadLetters:
             partition.finish(first, end, reason.settlement)
             return
         last = self._departures[-1] if self._departures else None
-        if last and (last.partition, last.end, last.reason) == (partition, first, reason):
-            last.end = end
-        else:
-            self._departures.append(_Departure(partition, first, end, reason))
+        leaving = _Departure(partition, first, end, reason)
+        if last is None or not _joined(last, leaving):
+            self._departures.append(leaving)
         self._wake()
 
     def refuse(self, records: Records) -> None:
@@ -157,7 +158,7 @@ class DeadLetters:
             return True
         dead = _neighbours(leaving, batch)
         self._advance(leaving, first + len(dead))
-        self._send(partition, first, leaving.reason, dead)
+        self._send(replace(leaving, first=first, end=first + len(dead)), dead)
         return True
 
     def _send_refused(self) -> None:
@@ -187,40 +188,36 @@ class DeadLetters:
         if first >= leaving.end:
             self._departures.popleft()
 
-    def _send(
-        self,
-        partition: QueuePartition,
-        first: int,
-        reason: DeathReason,
-        dead: Sequence[DeadMessage],
-    ) -> None:
+    def _send(self, leaving: _Departure, dead: Sequence[DeadMessage]) -> None:
         address = self.address
         if address is None:
-            partition.finish(first, first + len(dead), reason.settlement)
+            leaving.partition.finish(leaving.first, leaving.end, leaving.reason.settlement)
             return
-        death = self._death(reason, address)
+        death = self._death(leaving.reason, address)
         self._letters_in_flight = len(dead)
-        settle = partial(self._settle, partition, first, reason, address)
-        done, kept = self._letters_sent, address.at_least_once
-        letters = self._rule_services.letters
-        letters.send(dead, address.exchange, death, done, settle, keeps_refused=kept)
+        self._rule_services.letters.send(
+            dead,
+            address.exchange,
+            death,
+            self._letters_sent,
+            partial(self._settle, leaving, address),
+            keeps_refused=address.at_least_once,
+            taken_by=leaving.taken_by,
+        )
 
     def _settle(
-        self,
-        partition: QueuePartition,
-        first: int,
-        reason: DeathReason,
-        address: LetterAddress,
-        places: range,
-        posted: Posted,
+        self, leaving: _Departure, address: LetterAddress, places: range, posted: Posted
     ) -> None:
         # A message that failed stays unsettled until a restart tries it again.
+        partition, first, reason = leaving.partition, leaving.first, leaving.reason
         kept = posted.untaken if address.at_least_once else frozenset()
         ranges: list[tuple[int, int]] = []
         start = places.start
         for place in sorted(each for each in kept | posted.failed if each in places):
             if place in kept:
-                self._keep(_Departure(partition, first + place, first + place + 1, reason))
+                taken_by = posted.taken_by.get(place, leaving.taken_by)
+                at = first + place
+                self._keep(_Departure(partition, at, at + 1, reason, taken_by))
             ranges.append((first + start, first + place))
             start = place + 1
         ranges.append((first + start, first + places.stop))
@@ -244,7 +241,8 @@ class DeadLetters:
     def _keep(self, leaving: _Departure) -> None:
         if not self._retry_ranges:
             self._rule_services.call_later(RETRY_SECONDS, self._retry)
-        self._retry_ranges.append(leaving)
+        if not self._retry_ranges or not _joined(self._retry_ranges[-1], leaving):
+            self._retry_ranges.append(leaving)
 
     def _retry(self) -> None:
         untaken, self._retry_ranges = self._retry_ranges, []
@@ -254,6 +252,14 @@ class DeadLetters:
     def _death(self, reason: DeathReason, address: LetterAddress) -> Death:
         seconds = self._rule_services.now() // 1_000_000
         return Death(self._queue, reason, seconds, address.routing_key)
+
+
+def _joined(last: _Departure, leaving: _Departure) -> bool:
+    # Whether the first one goes on with the second, and so has its messages now.
+    if replace(last, first=last.end, end=leaving.end) != leaving:
+        return False
+    last.end = leaving.end
+    return True
 
 
 def _neighbours(leaving: _Departure, batch: RecordBatch | None) -> list[DeadMessage]:

@@ -260,16 +260,18 @@ class DeadLetterPublisher:
         settle: Settle | None = None,
         *,
         keeps_refused: bool = False,
+        taken_by: frozenset[str] = frozenset(),
     ) -> None:
         """Publish the dead letters of some messages.
 
         Args:
             dead: of batches with the same attributes and exchange.
+            taken_by: queues that have the letters since they were tried before.
             done, settle, keeps_refused: see `InternalPublisher.begin`; letters dropped because they would
                 cycle count as taken.
         """
         attributes = dead[0][0].attributes & (PERSISTENT | BLIND_COPIES)
-        letters = _Letters(dead, death)
+        letters = _Letters(dead, death, taken_by)
         origin = exchange.encode()
         self._post.begin(
             exchange, letters, attributes, origin, done, settle, keeps_refused=keeps_refused
@@ -279,9 +281,10 @@ class DeadLetterPublisher:
 class _Letters:
     # See `OutgoingMessages`. Neighbours often have equal properties and keys; their letter is made once.
 
-    def __init__(self, dead: Sequence[DeadMessage], death: Death) -> None:
+    def __init__(self, dead: Sequence[DeadMessage], death: Death, taken_by: frozenset[str]) -> None:
         self._dead = dead
         self._death = death
+        self._taken_by = taken_by
         self._letters: dict[tuple[bytes, bytes], DeadLetter] = {}
 
     def __len__(self) -> int:
@@ -295,6 +298,7 @@ class _Letters:
             own = own_deaths(records.attributes)
             letter = dead_letter(origin[0], own, records.exchange, origin[1], self._death)
             self._letters[origin] = letter
+        not_to = letter.cycles_to | self._taken_by
         return OutgoingMessage(
-            letter.properties, letter.keys, records.body(at), letter.cycles_to, letter.own_deaths
+            letter.properties, letter.keys, records.body(at), not_to, letter.own_deaths
         )

@@ -184,6 +184,21 @@ async def test_a_queue_that_refuses_gets_a_message_when_it_has_room(node: Node) 
     await settled(node, held)
 
 
+async def test_a_message_that_is_tried_again_goes_only_to_who_has_not_got_it(node: Node) -> None:
+    held, archive = await later(node)
+    full = {"x-max-length": 0, "x-overflow": "reject-publish"}
+    queue, _ = declare_queue(node.vhost, QueueProperties("full", arguments=full), None)
+    node.vhost.bind(Binding("later", "full", "queue", ""))
+    held.publish(message(1_000, 1_001), False)
+    await pass_seconds(node, 22)
+    assert archive.ready + archive.coming == 2
+    queue.apply({})
+    await pass_seconds(node, 6)
+    await settled(node, held)
+    assert (bodies(archive), bodies(queue)) == ([1_000, 1_001], [1_000, 1_001])
+    assert not node.vhost.hosted.delays._deliveries["later"]._taken_by
+
+
 async def test_a_queue_that_refuses_makes_no_letters_of_what_is_tried_again(node: Node) -> None:
     held, _ = await later(node)
     letters, _ = declare_queue(node.vhost, QueueProperties("letters"), None)

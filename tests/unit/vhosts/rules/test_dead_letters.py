@@ -19,6 +19,7 @@ from support.queue_samples import (
     running_node,
 )
 
+from routelog.exchanges import Binding
 from routelog.log_backend import CLIENT_SECONDS, Reason, SystemClock
 from routelog.vhosts import PublishRefused, Queue, QueueNotEmpty, QueueProperties
 from routelog.vhosts.publishing.internal_publish import OutgoingMessage
@@ -253,6 +254,31 @@ async def test_at_least_once_makes_no_letter_of_a_letter_that_is_tried_again(nod
     assert content(morgue) == ["first"]
     node.turns.pass_seconds(RETRY_SECONDS)
     assert content(morgue) == ["m0"]
+    assert source.partitions[0].cursor.low_water == 1
+
+
+@pytest.mark.parametrize("persistent", [True, False])
+async def test_a_letter_that_is_tried_again_goes_only_to_who_has_not_got_it(
+    node: Node, persistent: bool
+) -> None:
+    archive = await declared(node, "archive", durable=True)
+    limit = {"x_max_length": 1, "x_overflow": "reject-publish"}
+    full = [await declared(node, name, **limit) for name in ("full", "fuller")]
+    for queue in (archive, *full):
+        node.vhost.bind(Binding("amq.fanout", queue.name, "queue", ""))
+    arguments = {"x_dead_letter_exchange": "amq.fanout", "x_dead_letter_strategy": "at-least-once"}
+    source = await source_of(node, durable=True, x_overflow="reject-publish", **arguments)
+    for queue in full:
+        queue.publish(records("first"), waited=False)
+    await reached(node, source.publish(records("m0", persistent=persistent), waited=True))
+    reject(source, 1)
+    node.turns.pass_seconds(3 * RETRY_SECONDS)
+    for queue in full:  # one after the other has room
+        assert content(queue) == ["first"]
+        node.turns.pass_seconds(3 * RETRY_SECONDS)
+        assert content(queue) == ["m0"]
+    await reached(node, archive.publish(records("behind"), waited=True))
+    assert content(archive) == ["m0", "behind"]
     assert source.partitions[0].cursor.low_water == 1
 
 
