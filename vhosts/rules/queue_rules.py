@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
 from routelog.log_backend import Reason, Records, split_records
+from routelog.vhosts.arguments.argument_checks import AGE_MAX
 from routelog.vhosts.messages.delivery import DeliverySource, ReturnReason
 from routelog.vhosts.partitions.queue_partition import QueuePartition
 from routelog.vhosts.partitions.withheld_messages import WithheldMessages
@@ -61,7 +62,8 @@ class QueueRules:
         """Apply other arguments from here on."""
         self.dead_letters.address = letter_address(arguments)
         ttl = arguments.get("x-message-ttl")
-        self.expiry.ttl = ttl * MILLISECOND if isinstance(ttl, int) else None
+        # A policy may say 2**63 - 1 ms, as in RabbitMQ; a batch is looked for by a time of 64 bits.
+        self.expiry.ttl = min(ttl * MILLISECOND, AGE_MAX) if isinstance(ttl, int) else None
         length, is_unique = length_options(arguments), arguments.get(DEDUPLICATION) is True
         # Expired messages that are dead letters, take room or have keys must not wait for a consumer.
         has_letters = self.dead_letters.address is not None

@@ -21,6 +21,7 @@ from support.waiting import until
 
 from routelog.log_backend import EXPIRING, PERSISTENT, Lane, Records, encode_records
 from routelog.vhosts import Queue, QueueProperties, value_of
+from routelog.vhosts.arguments.policy import Policy
 from routelog.vhosts.rules.expiry import MESSAGES_MAX, RANGES_MAX, TAKEN_RANGES_MAX
 
 SECOND = 1_000  # ms
@@ -84,6 +85,15 @@ async def test_all_that_came_in_before_is_over_at_its_time(node: Node) -> None:
     node.turns.pass_seconds(4)
     assert queue.ready == 0
     assert queue.partitions[0].cursor.low_water == 3
+
+
+async def test_the_longest_time_of_a_policy_is_for_ever(node: Node) -> None:
+    queue = declared(node)
+    queue.follow(Policy("never", "", {"message-ttl": 2**63 - 1}), None)
+    put(node, queue, "a", "b")
+    queue.counts()
+    node.turns.pass_seconds(60)
+    assert left(queue) == ["a", "b"]
 
 
 async def test_the_shorter_time_counts(node: Node) -> None:
