@@ -24,6 +24,7 @@ from routelog.vhosts.arguments.argument_checks import (
     flag,
     integer,
     one_of,
+    routing_key,
     text,
 )
 from routelog.vhosts.arguments.mirror_keys import MIRROR_KEYS, MODE, mirror_fault
@@ -71,6 +72,9 @@ UNUSED_KEYS: Mapping[str, Check] = {
 }
 
 CHECKS: Mapping[str, Check] = {**QUEUE_KEYS, **UNUSED_KEYS, ALTERNATE_EXCHANGE: text}
+
+# Stricter ones, of what is put: a stored policy must stay readable.
+PUT_CHECKS: Mapping[str, Check] = {"dead-letter-routing-key": routing_key}
 
 # Keys whose lowest value is in force, from argument, policy and operator policy.
 LOWER_WINS = frozenset({"message-ttl", "expires", "max-length", "max-length-bytes"})
@@ -131,6 +135,17 @@ class Policy:
         if fault := mirror_fault(known):
             raise InvalidPolicy(self.name, *fault)
         object.__setattr__(self, "effective", known)
+
+    def check_put(self) -> None:
+        """Check what a policy must keep that is put, beside what a stored one keeps.
+
+        Raises:
+            InvalidPolicy: names the key that cannot be.
+        """
+        for key in PUT_CHECKS.keys() & self.effective.keys():
+            fault = PUT_CHECKS[key](self.effective[key])
+            if fault is not None:
+                raise InvalidPolicy(self.name, key, fault)
 
     @property
     def ran_out_for(self) -> str | None:

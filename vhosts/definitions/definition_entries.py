@@ -136,7 +136,7 @@ class PolicyEntry(msgspec.Struct):
         Raises:
             InvalidPolicy: a part of it cannot be.
         """
-        return Policy(
+        policy = Policy(
             self.name,
             self.pattern,
             self.definition,
@@ -145,6 +145,8 @@ class PolicyEntry(msgspec.Struct):
             is_operator=is_operator,
             keeps_unknown=keeps_unknown,
         )
+        policy.check_put()
+        return policy
 
 
 class ExchangeEntry(msgspec.Struct):

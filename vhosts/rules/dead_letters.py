@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from routelog.log_backend import Lane, Reason, RecordBatch, Records, Settlement
+from routelog.vhosts.arguments.argument_checks import KEY_BYTES_MAX
 from routelog.vhosts.messages.delivery import fitting
 from routelog.vhosts.partitions.queue_partition import QueuePartition
 from routelog.vhosts.publishing.internal_publish import Posted
@@ -63,9 +64,15 @@ def letter_address(arguments: Mapping[str, object]) -> LetterAddress | None:
     wants_all = arguments.get("x-dead-letter-strategy") == "at-least-once"
     return LetterAddress(
         exchange,
-        key.encode() if isinstance(key, str) else None,
+        _short(key) if isinstance(key, str) else None,
         wants_all and arguments.get("x-overflow") == "reject-publish",
     )
+
+
+def _short(key: str) -> bytes:
+    # A policy of an earlier version may have a longer key: its letters would end their consumers' connections.
+    # Half a character would be no text.
+    return key.encode()[:KEY_BYTES_MAX].decode(errors="ignore").encode()
 
 
 class DeadLetters:

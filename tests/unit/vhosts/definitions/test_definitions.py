@@ -165,6 +165,8 @@ BAD: list[tuple[str, Any]] = [
         {"user": "u", "vhost": "/", "exchange": "x", "write": "(", "read": ""}]}),
     (r"policies\[0\] 'p'", {"policies": [{**POLICY, "definition": {"max-lenght": 1}}]}),
     (r"policies\[0\] 'p'", {"policies": [{**POLICY, "definition": {"ha-mode": "exactly"}}]}),
+    (r"policies\[0\] 'p'", {"policies": [
+        {**POLICY, "definition": {"dead-letter-routing-key": "k" * 256}}]}),
     ("policies 'p'", {"policies": [{**POLICY, "vhost": "nowhere"}]}),
     (r"parameters\[0\] 's'", {"parameters": [
         {"component": "shovel", "name": "s", "vhost": "/", "value": {}}]}),

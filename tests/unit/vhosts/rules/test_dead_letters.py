@@ -22,6 +22,7 @@ from support.queue_samples import (
 from routelog.exchanges import Binding
 from routelog.log_backend import CLIENT_SECONDS, Reason, SystemClock
 from routelog.vhosts import PublishRefused, Queue, QueueNotEmpty, QueueProperties
+from routelog.vhosts.arguments.policy import Policy, effective_arguments
 from routelog.vhosts.publishing.internal_publish import OutgoingMessage
 from routelog.vhosts.rules import death, rule_services
 from routelog.vhosts.rules.dead_letters import (
@@ -78,6 +79,15 @@ def test_letters_have_an_address_only_with_an_exchange() -> None:
     address = letter_address(TO_MORGUE)
     assert address is not None
     assert (address.exchange, address.routing_key, address.at_least_once) == ("", b"morgue", False)
+
+
+def test_a_stored_policys_key_is_cut_to_what_a_frame_can_carry() -> None:
+    policy = Policy(
+        "p", "", {"dead-letter-exchange": "", "dead-letter-routing-key": "k" + 128 * "ö"}
+    )
+    address = letter_address(effective_arguments({}, policy, None).values)
+    assert address is not None
+    assert address.routing_key == ("k" + 127 * "ö").encode()
 
 
 @pytest.mark.parametrize(
