@@ -388,7 +388,11 @@ class Consumption:
             queue.counters.got_nothing(self.counters)
             self.write(struct.pack(">BHI", 1, self.number, 5) + _GET_EMPTY + b"\xce")
             return
-        self._send_got(delivery, queue)
+        try:
+            self._send_got(delivery, queue)
+        except BaseException:  # a message that cannot be encoded would be in nobody's hands
+            put_back(delivery)
+            raise
         delivery.partition.counters.got(self.counters, no_ack, delivery.redelivered)
         if self.vhost.listeners:
             self.trace(queue.name, delivery)

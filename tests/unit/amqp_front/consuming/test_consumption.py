@@ -1,6 +1,7 @@
 """What a channel consumes: credit, limits, and replies to a client that does not read."""
 
 import asyncio
+from array import array
 from collections import deque
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
@@ -17,6 +18,7 @@ from routelog.amqp_front.consuming.unacked import UnackedRun
 from routelog.amqp_front.wire.errors import NOT_ALLOWED, HardError
 from routelog.broker.node.delivery_samples import DeliverySamples
 from routelog.broker.node.direct_reply import DirectReplies
+from routelog.log_backend import encode_records
 from routelog.vhosts import (
     CREDIT_UNLIMITED,
     UNCOUNTED,
@@ -218,6 +220,25 @@ async def test_a_consumer_that_another_queue_has_meanwhile_leaves_that_one(
     queue.coming.set_result(None)
     await value_of(answer)
     assert (queue.detached, local.detached) == ([], queue.attached)
+
+
+def test_a_message_that_cannot_be_encoded_stays_in_its_queue(consuming: Consumption) -> None:
+    came: list[object] = []
+    source = SimpleNamespace(
+        give_back=lambda first, end: came.append((first, end)),
+        on_ready=lambda: came.append("ready"),
+    )
+    one, rows = memoryview(bytearray(2)), memoryview(array("i", (0, 0, 0, 2, 0, 0)))
+    long = encode_records(one, rows, None, 1, b"", b"k" * 300, 0, 0)
+    queue: Any = SimpleNamespace(
+        get=lambda: Delivery(cast(Any, source), long, 0, 1, 7, False),
+        counts_deliveries=False,
+        ready=0,
+    )
+    with pytest.raises(ValueError, match="longer than 255"):
+        consuming.get(queue, no_ack=False)
+    assert came == [(7, 8), "ready"]
+    assert not list(consuming.unacked)
 
 
 async def test_a_message_that_comes_after_its_channel_has_gone_goes_back(
