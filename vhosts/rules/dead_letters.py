@@ -44,12 +44,13 @@ class LetterAddress:
 @dataclass(slots=True)
 class _Departure:
     # Messages [first, end) that left their queue for one reason and are not settled. Some queues have them
-    # already: another one refused them.
+    # already: another one refused them. `size`: bytes of the bodies of letters that were tried.
     partition: QueuePartition
     first: int
     end: int
     reason: DeathReason
     taken_by: frozenset[str] = frozenset()
+    size: int = 0
 
 
 def letter_address(arguments: Mapping[str, object]) -> LetterAddress | None:
@@ -92,12 +93,24 @@ class DeadLetters:
         self._refused_records: deque[tuple[Records, int]] = deque()
         self._scheduled = False  # until its turn is over
         self._letters_in_flight = 0  # published, and not yet durable in all their queues
+        self._bytes_in_flight = 0  # of their bodies, if they are kept when no queue takes them
+        # In `_departures` and `_retry_ranges`: messages, and bytes of the bodies of letters that were tried
+        self._left_count = self._left_bytes = 0
 
     @property
     def waiting(self) -> int:
         """How many messages left the queue whose dead letters are not durable yet."""
-        left = sum(each.end - each.first for each in (*self._departures, *self._retry_ranges))
-        return left + self._letters_in_flight
+        return self._left_count + self._letters_in_flight
+
+    @property
+    def kept(self) -> tuple[int, int]:
+        """Messages that `at-least-once` keeps until a queue takes their letters, and bytes of their bodies.
+
+        The bytes are of letters that were tried: nobody has read the others yet.
+        """
+        if self.address is None or not self.address.at_least_once:
+            return 0, 0
+        return self.waiting, self._left_bytes + self._bytes_in_flight
 
     def discard(self, partition: QueuePartition, first: int, end: int, reason: DeathReason) -> None:
         """Messages [first, end) leave their queue: no consumer will get them."""
@@ -105,6 +118,7 @@ class DeadLetters:
             partition.finish(first, end, reason.settlement)
             return
         last = self._departures[-1] if self._departures else None
+        self._left_count += end - first
         leaving = _Departure(partition, first, end, reason)
         if last is None or not _joined(last, leaving):
             self._departures.append(leaving)
@@ -153,6 +167,7 @@ class DeadLetters:
         partition, first = leaving.partition, leaving.first
         if partition.log.closed:
             self._departures.clear()
+            self._left_count = self._left_bytes = 0
             return True
         batch = partition.log.read(first)
         if batch is None:
@@ -164,8 +179,9 @@ class DeadLetters:
             partition.finish(first, end, Reason.LOST)
             return True
         dead = _neighbours(leaving, batch)
-        self._advance(leaving, first + len(dead))
-        self._send(replace(leaving, first=first, end=first + len(dead)), dead)
+        sent = replace(leaving, first=first, end=first + len(dead))
+        self._advance(leaving, sent.end)
+        self._send(sent, dead)
         return True
 
     def _send_refused(self) -> None:
@@ -191,7 +207,10 @@ class DeadLetters:
         self._arrived()
 
     def _advance(self, leaving: _Departure, first: int) -> None:
-        leaving.first = first
+        part = leaving.size * (first - leaving.first) // (leaving.end - leaving.first)
+        self._left_count -= first - leaving.first
+        self._left_bytes -= part
+        leaving.first, leaving.size = first, leaving.size - part
         if first >= leaving.end:
             self._departures.popleft()
 
@@ -202,18 +221,25 @@ class DeadLetters:
             return
         death = self._death(leaving.reason, address)
         self._letters_in_flight = len(dead)
+        sizes = [len(records.body(at)) for records, at in dead] if address.at_least_once else []
+        self._bytes_in_flight = sum(sizes)
         self._rule_services.letters.send(
             dead,
             address.exchange,
             death,
             self._letters_sent,
-            partial(self._settle, leaving, address),
+            partial(self._settle, leaving, address, sizes),
             keeps_refused=address.at_least_once,
             taken_by=leaving.taken_by,
         )
 
     def _settle(
-        self, leaving: _Departure, address: LetterAddress, places: range, posted: Posted
+        self,
+        leaving: _Departure,
+        address: LetterAddress,
+        sizes: Sequence[int],
+        places: range,
+        posted: Posted,
     ) -> None:
         # A message that failed stays unsettled until a restart tries it again.
         partition, first, reason = leaving.partition, leaving.first, leaving.reason
@@ -224,7 +250,7 @@ class DeadLetters:
             if place in kept:
                 taken_by = posted.taken_by.get(place, leaving.taken_by)
                 at = first + place
-                self._keep(_Departure(partition, at, at + 1, reason, taken_by))
+                self._keep(_Departure(partition, at, at + 1, reason, taken_by, sizes[place]))
             ranges.append((first + start, first + place))
             start = place + 1
         ranges.append((first + start, first + places.stop))
@@ -241,13 +267,15 @@ class DeadLetters:
             self._arrived()
 
     def _arrived(self) -> None:
-        self._letters_in_flight = 0
+        self._letters_in_flight = self._bytes_in_flight = 0
         if self._departures or self._refused_records:
             self._wake()
 
     def _keep(self, leaving: _Departure) -> None:
         if not self._retry_ranges:
             self._rule_services.call_later(RETRY_SECONDS, self._retry)
+        self._left_count += leaving.end - leaving.first
+        self._left_bytes += leaving.size
         if not self._retry_ranges or not _joined(self._retry_ranges[-1], leaving):
             self._retry_ranges.append(leaving)
 
@@ -263,9 +291,11 @@ class DeadLetters:
 
 def _joined(last: _Departure, leaving: _Departure) -> bool:
     # Whether the first one goes on with the second, and so has its messages now.
-    if replace(last, first=last.end, end=leaving.end) != leaving:
+    if replace(leaving, first=last.first, end=last.end, size=last.size) != last:
         return False
-    last.end = leaving.end
+    if leaving.first != last.end or bool(leaving.size) != bool(last.size):
+        return False
+    last.end, last.size = leaving.end, last.size + leaving.size
     return True
 
 

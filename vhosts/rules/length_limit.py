@@ -49,9 +49,11 @@ class LengthLimit:
     """Keeps one queue within its limit.
 
     Consumers with credit count as room: new messages go to them after the turn, before any message is dropped.
+    Kept dead letters take room in a queue that refuses: where they are to go may be gone for good.
 
     Args:
         discard: drops messages [first, end) of a partition.
+        kept_letters: messages that wait until a queue takes their dead letters, and bytes of their bodies.
     """
 
     def __init__(
@@ -60,11 +62,13 @@ class LengthLimit:
         options: LengthOptions,
         scheduler: Scheduler,
         discard: Callable[[QueuePartition, int, int], None],
+        kept_letters: Callable[[], tuple[int, int]],
     ) -> None:
         self.options = options
         self._queue = queue
         self._scheduler = scheduler
         self._discard = discard
+        self._kept_letters = kept_letters
         self._scheduled = self._stopped = False
         # RANGES_MAX were dropped in this turn, and the queue is still too long
         self._has_more = False
@@ -116,11 +120,13 @@ class LengthLimit:
         count_max, bytes_max = self.options.count_max, self.options.bytes_max
         room = left = None
         credit = self._credit()
+        kept, kept_bytes = self._kept_letters()
         if count_max is not None:
-            held = self._queue.ready + self._queue.coming
+            held = self._queue.ready + self._queue.coming + kept
             room = count_max - held + (credit if count_max else 0)
         if bytes_max is not None and not (bytes_max and credit):
-            left = bytes_max - self.ready_bytes - sum(map(_coming_bytes, self._queue.partitions))
+            left = bytes_max - self.ready_bytes - kept_bytes
+            left -= sum(map(_coming_bytes, self._queue.partitions))
         return room, left
 
     def published(self) -> None:

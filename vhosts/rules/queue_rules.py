@@ -100,7 +100,10 @@ class QueueRules:
         if options is not None:
             discard = partial(self._discard, reason=DeathReason.MAXLEN)
             scheduler = self._rule_services.scheduler
-            self.length = LengthLimit(self._queue, options, scheduler, discard)
+            letters = self.dead_letters
+            self.length = LengthLimit(
+                self._queue, options, scheduler, discard, lambda: letters.kept
+            )
 
     def stop(self) -> None:
         """The queue was deleted."""
@@ -108,6 +111,11 @@ class QueueRules:
         self.backoff.stop()
         if self.lease is not None:
             self.lease.stop()
+
+    @property
+    def kept_letters(self) -> int:
+        """Messages that left, and that `at-least-once` keeps until a queue takes their dead letters."""
+        return self.dead_letters.kept[0]
 
     @property
     def idle(self) -> bool:

@@ -492,7 +492,8 @@ class VirtualHost:
         count, consumers = queue.counts()
         if if_unused and consumers:
             raise QueueInUse(queue.name, self.name)
-        if if_empty and (count or queue.delayed or queue.coming):
+        kept_letters = 0 if queue.rules is None else queue.rules.kept_letters
+        if if_empty and (count or queue.delayed or queue.coming or kept_letters):
             raise QueueNotEmpty(queue.name, self.name)
         if queue.is_stored or self._store.keeps_all:
             self._writer.check()

@@ -14,12 +14,14 @@ from support.queue_samples import (
     bodies,
     declare_queue,
     fill,
+    got,
     numbered,
     records,
     running_node,
+    settle,
 )
 
-from routelog.exchanges import Binding
+from routelog.exchanges import Binding, Exchange
 from routelog.log_backend import CLIENT_SECONDS, Reason, SystemClock
 from routelog.vhosts import PublishRefused, Queue, QueueNotEmpty, QueueProperties
 from routelog.vhosts.arguments.policy import Policy, effective_arguments
@@ -236,6 +238,45 @@ async def test_at_least_once_tries_again_what_no_queue_took(node: Node) -> None:
     node.turns.pass_seconds(RETRY_SECONDS)
     assert content(morgue) == numbered(0, 3)
     assert source.partitions[0].cursor.low_water == 3
+
+
+@pytest.mark.parametrize(
+    "limit", [{"x_max_length": 10}, {"x_max_length_bytes": 10}], ids=["count", "bytes"]
+)
+async def test_letters_that_no_queue_takes_fill_the_queue(
+    node: Node, limit: dict[str, object]
+) -> None:
+    arguments = {"x_dead_letter_exchange": "gone", "x_dead_letter_strategy": "at-least-once"}
+    source = await source_of(node, x_overflow="reject-publish", **limit, **arguments)
+    for number in range(10):
+        source.publish(records(str(number)), waited=False)
+        if number != 5:
+            reject(source, 1)  # 5 stays in somebody's hands
+        else:
+            held = got(source)
+        node.turns.pass_seconds(1)
+    assert source.ready == 0
+    source.publish(records("x"), waited=False)
+    with pytest.raises(PublishRefused):
+        source.publish(records("y"), waited=False)
+    assert held is not None
+    settle(held)
+    reject(source, 1)
+    for _ in range(3):
+        node.turns.pass_seconds(RETRY_SECONDS)
+        with pytest.raises(PublishRefused):
+            source.publish(records("z"), waited=False)
+    assert source.rules is not None
+    assert len(source.rules.dead_letters._retry_ranges) == 2  # not one for each letter
+    with pytest.raises(QueueNotEmpty):
+        node.vhost.delete_queue(source, if_empty=True)
+    node.vhost.declare_exchange(Exchange("gone", "fanout"))
+    node.vhost.bind(Binding("gone", (await declared(node, "morgue")).name, "queue", ""))
+    node.turns.pass_seconds(RETRY_SECONDS)
+    assert source.takes(10, 10)
+    assert source.rules.dead_letters.kept == (0, 0)
+    assert source.rules.dead_letters.waiting == 0
+    node.vhost.delete_queue(source, if_empty=True)
 
 
 async def full_queue(node: Node) -> tuple[Queue, Queue]:
