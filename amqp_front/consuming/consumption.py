@@ -432,9 +432,17 @@ class Consumption:
         """Settle or return deliveries; what is not done at once is awaited before anything else.
 
         Raises:
-            SoftError: 406, a delivery tag is unknown.
+            SoftError: 406, a delivery tag is unknown. What the run has before it was a command of its own, and
+                is settled.
         """
-        return self._finish(self._take(run), _OUTCOMES[run.outcome])
+        try:
+            runs = self._take(run)
+        except UnknownDeliveryTag as error:
+            if not run.multiple and error.tag > run.first:
+                before = self.unacked.take(run.first, error.tag - 1)
+                self._finish(before, _OUTCOMES[run.outcome])
+            raise _unknown(error) from None
+        return self._finish(runs, _OUTCOMES[run.outcome])
 
     def finish(self, taken: Taken) -> asyncio.Future[None] | None:
         """Settle or return deliveries that were taken; None: that is done, else it is when this is."""
@@ -458,17 +466,17 @@ class Consumption:
         Raises:
             SoftError: 406, a delivery tag is unknown.
         """
-        return Taken(self._take(run), _OUTCOMES[run.outcome])
+        try:
+            return Taken(self._take(run), _OUTCOMES[run.outcome])
+        except UnknownDeliveryTag as error:
+            raise _unknown(error) from None
 
     @cython.cfunc
     @cython.returns(list)
     @cython.locals(run=SettleRun, unacked=Unacked)
     def _take(self, run: SettleRun) -> list[UnackedRun]:
         unacked, last = self.unacked, run.last
-        try:
-            return unacked.take_up_to(last) if run.multiple else unacked.take(run.first, last)
-        except UnknownDeliveryTag as error:
-            raise SoftError(PRECONDITION_FAILED, str(error)) from None
+        return unacked.take_up_to(last) if run.multiple else unacked.take(run.first, last)
 
     def recover(self) -> asyncio.Future[None] | None:
         """Return everything that is unsettled; see `settle`."""
@@ -583,6 +591,10 @@ class Consumption:
             order = TagOrder([*taken, self.unacked.take_all()])
         runs = self.unacked.take_all()
         return Settling(self, runs, ReturnReason.FAILED, self._channel.services, consumers, order)
+
+
+def _unknown(error: UnknownDeliveryTag) -> SoftError:
+    return SoftError(PRECONDITION_FAILED, str(error))
 
 
 def _attach_filtered(

@@ -130,6 +130,15 @@ TALKS: dict[str, tuple[bytes, list[str]]] = {
         sent(b"1", GET, Basic.Ack(7), *REOPEN, LOOK),
         ["Basic.GetOk 1", "1 bytes", "1", "Channel 406", "Channel.OpenOk", "1 ready, 0 consumers"],
     ),
+    "what is before an unknown tag in a row is settled": (
+        sent(b"1", b"2", b"3", GET, GET, GET, Basic.Ack(2))
+        + sent(Basic.Ack(1), Basic.Ack(2), Basic.Ack(3), *REOPEN, LOOK),
+        [
+            *("Basic.GetOk 1", "1 bytes", "1", "Basic.GetOk 2", "1 bytes", "2"),
+            *("Basic.GetOk 3", "1 bytes", "3", "Channel 406", "Channel.OpenOk"),
+            "1 ready, 0 consumers",
+        ],
+    ),
     "both close": (
         sent(Basic.Ack(7), CLOSE, *REOPEN, LOOK),
         ["Channel 406", "Channel.CloseOk", "Channel.OpenOk", "0 ready, 0 consumers"],
