@@ -66,6 +66,22 @@ class CreditRing:
                 self._spent[ring.popleft()] = None
         return None, 0
 
+    def credit(self, wanted: int) -> int:
+        """How many messages the consumers would take; more than are wanted need not be counted."""
+        found = 0
+        for ring in self._rings.values():
+            passed = 0
+            while found < wanted and passed < len(ring):
+                credit = ring[0].credit()
+                if credit > 0:
+                    found += credit
+                    passed += 1
+                    ring.rotate(-1)
+                else:
+                    self._spent[ring.popleft()] = None
+            ring.rotate(passed)  # who is next stays so
+        return found
+
     @cython.ccall
     def spend(self, consumer: Consumer) -> None:
         """The consumer that was `next` has used all its credit."""

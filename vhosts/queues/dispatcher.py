@@ -163,6 +163,15 @@ class Dispatcher:
         if self._ring is not None:
             self._ring.has_credit(consumer)
 
+    def credit(self, wanted: int) -> int:
+        """How many messages its consumers would take at once; more than are wanted need not be counted."""
+        if self.paused or not self.consumers:
+            return 0
+        if self._ring is not None:
+            found: int = self._ring.credit(wanted)
+            return found
+        return max(0, self.consumers[0].credit())
+
     def wake(self) -> None:
         """Dispatch after this turn: any consumer may have credit again."""
         if self._ring is not None:

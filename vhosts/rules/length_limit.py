@@ -106,44 +106,44 @@ class LengthLimit:
         """Indexes of the records for which the queue has no room."""
         if self.takes(records.count, records.bodies_bytes):
             return ()
-        return _without_room(records, *self._room())
+        return _without_room(records, *self._room(records.count, records.bodies_bytes))
 
     def takes(self, count: int, size: int) -> bool:
         """Whether there is room for so many messages, of so many bytes of bodies, at once."""
         if not self.options.refuses:
             return True
-        room, left = self._room()
+        room, left = self._room(count, size)
         return (room is None or room >= count) and (left is None or size <= left)
 
-    def _room(self) -> tuple[int | None, int | None]:
-        # Room for messages, and for bytes of their bodies; None: no limit.
+    def _room(self, count: int, size: int) -> tuple[int | None, int | None]:
+        # Room for messages, and for bytes of their bodies; None: no limit. Consumers are asked only for what so
+        # many messages lack that are to come: there may be thousands.
         count_max, bytes_max = self.options.count_max, self.options.bytes_max
         room = left = None
-        credit = self._credit()
+        wanted = 0
         kept, kept_bytes = self._kept_letters()
         if count_max is not None:
-            held = self._queue.ready + self._queue.coming + kept
-            room = count_max - held + (credit if count_max else 0)
-        if bytes_max is not None and not (bytes_max and credit):
+            room = count_max - self._queue.ready - self._queue.coming - kept
+            wanted = count - room if count_max else 0
+        if bytes_max is not None:
             left = bytes_max - self.ready_bytes - kept_bytes
             left -= sum(map(_coming_bytes, self._queue.partitions))
-        return room, left
+            wanted = max(wanted, 1) if bytes_max and size > left else wanted
+        credit = self._queue.credit(wanted) if wanted > 0 else 0
+        if room is not None and count_max:
+            room += credit
+        return room, None if bytes_max and credit else left
 
     def published(self) -> None:
         """Messages came in."""
         for each in self._bytes.values():
             each.catch_up()
-        if self.options.refuses:
+        if self.options.refuses or max(self._over()) <= 0:
             return
-        if self._credit():
+        if self._queue.credit(1):
             self.enforce_soon()
         else:
             self._enforce(RANGES_MORE if self._has_more else RANGES_MAX)
-
-    def _credit(self) -> int:
-        if self._queue.paused:
-            return 0
-        return sum(max(0, consumer.credit()) for consumer in self._queue.consumers)
 
     # -- making room
 

@@ -16,7 +16,6 @@ from routelog.log_backend import (
     StoredRecord,
 )
 from routelog.vhosts.counters.counters import MessageCounters
-from routelog.vhosts.messages.consumer import Consumer
 from routelog.vhosts.partitions.queue_partition import QueuePartition
 from routelog.vhosts.publishing.internal_publish import Posted
 from routelog.vhosts.publishing.internal_publisher import InternalPublisher
@@ -35,9 +34,7 @@ class RuledQueue(Protocol):
 
     name: str
     partitions: list[QueuePartition]
-    consumers: list[Consumer]
     deleted: bool
-    paused: bool
     counters: MessageCounters
 
     @property
@@ -51,6 +48,9 @@ class RuledQueue(Protocol):
     @property
     def coming(self) -> int:
         """Messages that may not be handed out yet."""
+
+    def credit(self, wanted: int) -> int:
+        """How many messages its consumers would take at once; more than are wanted need not be counted."""
 
     @property
     def has_turn(self) -> bool:

@@ -51,6 +51,20 @@ def test_a_consumer_without_credit_is_not_looked_at_again() -> None:
     assert ring.size(0) == 1
 
 
+def test_no_more_credit_is_counted_than_is_wanted() -> None:
+    second, third = Counting(2), Counting(3)
+    takers = [Counting(0), second, third]
+    ring = ring_of(*takers)
+    assert [ring.credit(wanted) for wanted in (1, 3, 9)] == [2, 5, 5]
+    assert [taker.looks for taker in takers] == [1, 3, 2]
+    assert following(ring, 3) == [second, third, second]
+    assert ring.credit(1) == 3
+    assert following(ring, 1) == [third]
+    second.unacked, third.unacked = 2, 3
+    assert ring.credit(1) == 0
+    assert ring.size(0) == 0
+
+
 def test_a_consumer_with_credit_again_stands_behind_the_others() -> None:
     first, second, third = Taker(1), Taker(1), Taker(1)
     ring = ring_of(first, second, third)

@@ -19,6 +19,7 @@ from support.queue_samples import (
     settle,
 )
 from unit.log_backend.open_store import flushed
+from unit.vhosts.queues.test_credit_ring import Counting
 
 from routelog.log_backend import LogOptions
 from routelog.vhosts import PublishRefused, Queue, QueueProperties
@@ -142,6 +143,30 @@ async def test_credit_is_room_unless_the_queue_holds_nothing(node: Node) -> None
     none = declared(node, "none", x_max_length=0, **REFUSING)
     none.add_consumer(Taker(3))
     assert refused(none, "a") == [0]
+
+
+@pytest.mark.parametrize("overflow", ["drop-head", "reject-publish"])
+@pytest.mark.parametrize("limit", [{"x_max_length": 5}, {"x_max_length_bytes": 25}])
+async def test_consumers_with_full_hands_are_not_asked(
+    node: Node, overflow: str, limit: dict[str, object]
+) -> None:
+    queue = declared(node, x_overflow=overflow, **limit)
+    takers = [Counting(1) for _ in range(20)]
+    for taker in takers:
+        queue.add_consumer(taker)
+    refused(queue, *"a" * 5)
+    assert {taker.looks for taker in takers} == {0}  # there is room without them
+    refused(queue, *"b" * 15)
+    node.turns.run()
+    refused(queue, *["c" * 5] * 5)
+    asked = [taker.looks for taker in takers]
+    for _ in range(10):
+        assert len(refused(queue, "d" * 5)) == (overflow != "drop-head")
+        node.turns.run()
+    assert [taker.looks for taker in takers] == asked
+    takers[3].settle_all()
+    queue.has_credit(takers[3])
+    assert refused(queue, "e" * 5) == []
 
 
 async def test_a_limit_of_bytes_counts_what_is_there_also_on_the_disk(node: Node) -> None:
