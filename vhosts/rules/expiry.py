@@ -6,7 +6,7 @@ batch came in at once, so without `expiration` they expire by ranges: the time o
 message is read. A new message is always offered to consumers first, even with a time to live of 0.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from routelog.log_backend import EXPIRING, RecordBatch, Timer
 from routelog.vhosts.messages.property_list import expiration
@@ -80,7 +80,7 @@ class Expiry:
             batch = partition.log.read(head[0]) if head is not None else None
             if head is None or batch is None or batch.base_offset > head[0]:
                 return count_max  # `take` finds out
-            over, left = self._over(partition, batch, *head)
+            over, left = self._over(partition, batch, *head, count_max)
             if left:
                 return min(count_max, left)
             self._leave(partition, over, batch.end_offset)
@@ -120,7 +120,7 @@ class Expiry:
                 return None
             if batch.base_offset > head[0]:
                 return None  # transient, of an earlier run: `take` finds out
-            over, left = self._over(partition, batch, *head)
+            over, left = self._over(partition, batch, *head, 1)
             if left:
                 return self._deadline(batch, head[0])
             if ranges >= RANGES_MAX:
@@ -139,9 +139,10 @@ class Expiry:
         return gone is not None
 
     def _over(
-        self, partition: QueuePartition, batch: RecordBatch, first: int, end: int
+        self, partition: QueuePartition, batch: RecordBatch, first: int, end: int, wanted: int
     ) -> tuple[int, int]:
-        # How many messages from the first on have expired; if the first has not, how many have not.
+        # How many messages from the first on have expired; if the first has not, how many of the wanted ones
+        # have not: a consumer that takes one at a time would have each read again for each before it.
         end = min(end, batch.end_offset)
         if first >= self._first_unoffered.get(partition, end):
             return 0, end - first
@@ -151,10 +152,16 @@ class Expiry:
         if not batch.records.attributes & EXPIRING:
             return 0, end - first
         end = min(end, first + MESSAGES_MAX)
-        places = range(first - batch.base_offset, end - batch.base_offset)
-        own = [expiration(batch.records.properties(place)) for place in places]
-        gone = [each is not None and age >= each * MILLISECOND for each in own]
-        return _leading(gone)
+        has_expired, count = False, 0
+        for place in range(first - batch.base_offset, end - batch.base_offset):
+            own = expiration(batch.records.properties(place))
+            is_over = own is not None and age >= own * MILLISECOND
+            if count and is_over is not has_expired:
+                break
+            has_expired, count = is_over, count + 1
+            if count >= wanted and not is_over:
+                break
+        return (count, 0) if has_expired else (0, count)
 
     def _deadline(self, batch: RecordBatch, offset: int) -> int | None:
         time = batch.records.last_time
@@ -163,13 +170,6 @@ class Expiry:
             own = expiration(batch.records.properties(offset - batch.base_offset))
             times += [] if own is None else [own * MILLISECOND]
         return time + min(times) if times else None
-
-
-def _leading(gone: Sequence[bool]) -> tuple[int, int]:
-    # How many messages at the front have expired, or have not.
-    kind = gone[0]
-    count = next((at for at, each in enumerate(gone) if each is not kind), len(gone))
-    return (count, 0) if kind else (0, count)
 
 
 class QueueLease:

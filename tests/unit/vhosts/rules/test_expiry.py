@@ -22,6 +22,8 @@ from support.waiting import until
 from routelog.log_backend import EXPIRING, PERSISTENT, Lane, Records, encode_records
 from routelog.vhosts import Queue, QueueProperties, value_of
 from routelog.vhosts.arguments.policy import Policy
+from routelog.vhosts.messages.property_list import expiration
+from routelog.vhosts.rules import expiry
 from routelog.vhosts.rules.expiry import MESSAGES_MAX, RANGES_MAX, TAKEN_RANGES_MAX
 
 SECOND = 1_000  # ms
@@ -113,6 +115,32 @@ async def test_what_is_behind_the_head_waits_until_it_comes_there(node: Node) ->
     node.turns.pass_seconds(60)
     assert queue.ready == 4
     assert left(queue) == ["a", "d"]
+
+
+async def test_no_more_expirations_are_read_than_messages_are_taken(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[bytes] = []
+
+    def counted(properties: bytes) -> int | None:
+        read.append(properties)
+        return expiration(properties)
+
+    monkeypatch.setattr(expiry, "expiration", counted)
+    queue = declared(node)
+    contents = numbered(0, 200)
+    put(node, queue, *contents, own=dict.fromkeys(contents, SECOND))
+    node.turns.run()
+    read.clear()
+    taken = []
+    while (delivery := queue.partitions[0].take(1, 1 << 20)) is not None:
+        taken += bodies(delivery)
+        node.turns.run()
+    assert taken == contents
+    assert len(read) <= 4 * len(contents)
+    put(node, queue, "a", "b", "c", own={"a": 60 * SECOND, "b": SECOND, "c": 60 * SECOND})
+    node.turns.pass_seconds(2)
+    assert left(queue) == ["a", "c"]
 
 
 async def test_a_delivery_ends_before_what_is_over(node: Node) -> None:
