@@ -1,6 +1,7 @@
 """Property lists: strict reading, and the few properties that a broker acts on."""
 
 import struct
+from array import array
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -26,7 +27,10 @@ from routelog.amqp_front.wire.properties import (
     Properties,
     copies,
     read_table,
+    visible_properties,
 )
+from routelog.log_backend import BLIND_COPIES, Records, encode_records
+from routelog.vhosts.rules.death import Death, DeathReason, dead_letter
 
 
 def listed(**values: Any) -> Properties:
@@ -183,6 +187,32 @@ def test_blind_copies_are_cut_out_and_all_else_stays(
     assert properties.headers() == others
     assert properties.value("app_id") == (b"y" if rest else None)
     assert properties.value("content_type") == (b"x" if rest else None)
+
+
+def test_a_dead_letter_with_as_many_headers_as_can_be_published_is_delivered() -> None:
+    headers = {"BCC": ["secret"], **{str(at): None for at in range(FIELDS_MAX - 2)}}
+    published = listed(headers=headers)
+    assert len(published.headers()) == FIELDS_MAX - 1
+    death = Death("q", DeathReason.REJECTED, 1, None)
+    letter = dead_letter(published.raw, 0, b"", b"k", death)
+    seen = visible_properties(stored(letter.properties), 0)
+    assert b"x-first-death-queue" in seen
+    assert b"secret" not in seen
+
+
+@pytest.mark.parametrize("headers", [None, {"CC": ["a"]}])
+def test_a_neighbour_of_blind_copies_stays_as_it_is(headers: dict[str, Any] | None) -> None:
+    raw = listed(content_type="x", headers=headers).raw
+    assert visible_properties(stored(raw), 0) == raw
+
+
+def stored(properties: bytes) -> Records:
+    """A message in a batch of which some have blind copies."""
+    rows = array("i", (0, 0, 0, len(properties), 0, 0))
+    batch: Records = encode_records(
+        memoryview(bytearray(properties)), memoryview(rows), None, 1, b"", b"k", BLIND_COPIES, 0
+    )
+    return batch
 
 
 def test_the_reply_address_can_be_replaced() -> None:
