@@ -52,6 +52,7 @@ class QueueRow(Struct, kw_only=True):
     messages_ready: int | UnsetType = UNSET
     messages_unacknowledged: int | UnsetType = UNSET
     messages_delayed: int | UnsetType = UNSET
+    messages_dlx: int | UnsetType = UNSET
     message_bytes: int | UnsetType = UNSET
     message_bytes_ready: int | UnsetType = UNSET
     message_bytes_unacknowledged: int | UnsetType = UNSET

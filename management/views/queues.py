@@ -42,7 +42,7 @@ from routelog.vhosts import (
 # Also the document's: `$` alone would let the end of a line pass, and \Z is none of JSON Schema's.
 WHOLE_NUMBER = msgspec.Meta(pattern=r"^[+-]?[0-9]{1,18}(?!\n)$")
 TOTALS = {"messages", "messages_ready", "messages_unacknowledged"}
-COUNTS = {"consumers", "messages_delayed"}
+COUNTS = {"consumers", "messages_delayed", "messages_dlx"}
 _Queue = TypeVar("_Queue", bound=QueueRow)
 
 GET_MESSAGES_MAX = 1_000  # of one request: they are in memory as a whole
@@ -204,6 +204,7 @@ def queue_row(
         consumers=queue.consumer_count,
         messages=ready + unacked + queue.delayed,
         messages_delayed=queue.delayed,
+        messages_dlx=0 if queue.rules is None else queue.rules.kept_letters,
         messages_ready=ready,
         messages_unacknowledged=unacked,
         head_message_timestamp=_head_timestamp(queue),

@@ -257,6 +257,30 @@ async def test_the_timestamp_of_the_next_message_is_shown(node: ManagedNode) -> 
     assert row["head_message_timestamp"] == 1_700_000_000
 
 
+async def test_letters_that_no_queue_takes_are_shown(node: ManagedNode) -> None:
+    body = {
+        "arguments": {
+            "x-dead-letter-exchange": "gone",
+            "x-dead-letter-strategy": "at-least-once",
+            "x-overflow": "reject-publish",
+        }
+    }
+    await node.ask(queues.put_queue, name="q", body=body)
+    queue = node.vhost.queues["q"]
+    queue.publish(records("a", "b"), True)
+    for shown in (0, 1):
+        assert (await node.ask(queues.get_queue, name="q"))["messages_dlx"] == shown
+        delivery = got(queue)
+        assert delivery is not None
+        end = delivery.offset + 1
+        delivery.partition.settle(delivery.offset, end, Reason.REJECTED)
+        node.node.turns.run()
+    (row,) = await node.ask(queues.list_queues)
+    assert (row["messages_dlx"], row["messages"]) == (2, 0)
+    (row,) = await node.ask(queues.list_queues, query="disable_stats=true")
+    assert "messages_dlx" not in row
+
+
 async def test_without_statistics_a_queue_shows_what_it_is(node: ManagedNode) -> None:
     queue = await node.queue("q")
     queue.publish(records("a"), True)
