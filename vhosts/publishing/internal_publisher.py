@@ -107,6 +107,9 @@ class InternalPublisher:
             posted = posting.posted
         except JournalFailed:
             pass  # the journal said so in the log
+        except Exception as error:  # behind its last message: what waits behind it goes on
+            log.error("an error of the broker, behind what it published", exc_info=error)
+            posted = posting.posted
         finally:
             self.keeps_refused = False
         self._under_way.popleft()

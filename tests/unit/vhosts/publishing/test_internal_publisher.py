@@ -22,7 +22,7 @@ from routelog.vhosts import PublishRefused, Queue, QueueProperties
 from routelog.vhosts.messages.recipient import Recipient
 from routelog.vhosts.publishing import fan_out, internal_publish
 from routelog.vhosts.publishing.appending import QUEUES_BETWEEN_LOOKS
-from routelog.vhosts.publishing.internal_publish import OutgoingMessage, Posted
+from routelog.vhosts.publishing.internal_publish import InternalPublish, OutgoingMessage, Posted
 from routelog.vhosts.rules.dead_letters import RETRY_SECONDS
 
 QUEUES = [f"q{number:03}" for number in range(6 * QUEUES_BETWEEN_LOOKS)]
@@ -220,6 +220,21 @@ def test_a_letter_comes_to_no_queue_that_it_has_been_in(node: Node) -> None:
     message = OutgoingMessage(NO_PROPERTIES, (b"k",), b"a", QUEUES)
     assert node.vhost.post.publish("amq.fanout", [message], 0) == Posted(NOTHING, frozenset())
     assert served(node) == 1
+
+
+def test_an_error_behind_the_last_message_stops_nothing_else(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(publish: InternalPublish) -> None:
+        raise ZeroDivisionError
+
+    key = QUEUES[0].encode()
+    with monkeypatch.context() as patch:
+        patch.setattr(InternalPublish, "_tell_later", failing)
+        done = begin(node, "", outgoing("a", key=key))
+        node.turns.run()
+    assert len(done) == 1
+    assert begin(node, "", outgoing("b", key=key)) == [Posted(NOTHING, frozenset())]
 
 
 def test_a_stop_publishes_what_is_left(node: Node) -> None:
