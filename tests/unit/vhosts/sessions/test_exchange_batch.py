@@ -5,7 +5,8 @@ from __future__ import annotations
 from array import array
 
 import pytest
-from support.exchange_samples import (
+from support.queue_samples import Node
+from unit.vhosts.sessions.exchange_samples import (
     DEDUPLICATION,
     DELAYED,
     HISTORY,
@@ -15,7 +16,6 @@ from support.exchange_samples import (
     held,
     named,
 )
-from support.queue_samples import Node
 from unit.vhosts.sessions.hand_front import HandFront
 
 from routelog.exchanges import Binding

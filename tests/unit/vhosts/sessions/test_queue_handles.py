@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from support.exchange_samples import batch
 from support.queue_samples import (
     Node,
     bodies,
@@ -12,6 +11,7 @@ from support.queue_samples import (
     numbered,
     settle,
 )
+from unit.vhosts.sessions.exchange_samples import batch
 from unit.vhosts.sessions.queue_places import Place
 from unit.vhosts.sessions.session_pipe import PipedFront, RemoteTaker
 

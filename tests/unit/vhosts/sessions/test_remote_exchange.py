@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from support.exchange_samples import (
+from support.queue_samples import Node, records
+from unit.vhosts.sessions.exchange_samples import (
     DELAYED,
     batch,
     declared,
     exchange,
     held,
 )
-from support.queue_samples import Node, records
 from unit.vhosts.sessions.queue_places import Place
 from unit.vhosts.sessions.session_pipe import PipedFront, ScriptedLeader
 
