@@ -53,7 +53,8 @@ class LengthLimit:
 
     Args:
         discard: drops messages [first, end) of a partition.
-        kept_letters: messages that wait until a queue takes their dead letters, and bytes of their bodies.
+        kept_letters: messages that wait until a queue takes their dead letters, and bytes of their bodies: as
+            far as they take room from what comes now.
     """
 
     def __init__(

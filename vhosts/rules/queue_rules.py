@@ -100,10 +100,7 @@ class QueueRules:
         if options is not None:
             discard = partial(self._discard, reason=DeathReason.MAXLEN)
             scheduler = self._rule_services.scheduler
-            letters = self.dead_letters
-            self.length = LengthLimit(
-                self._queue, options, scheduler, discard, lambda: letters.kept
-            )
+            self.length = LengthLimit(self._queue, options, scheduler, discard, self._kept_letters)
 
     def stop(self) -> None:
         """The queue was deleted."""
@@ -111,6 +108,11 @@ class QueueRules:
         self.backoff.stop()
         if self.lease is not None:
             self.lease.stop()
+
+    def _kept_letters(self) -> tuple[int, int]:
+        # Not against what is kept elsewhere until it comes here: two queues that are each other's dead letter
+        # queues would refuse each other for ever.
+        return (0, 0) if self._rule_services.post.keeps_refused else self.dead_letters.kept
 
     @property
     def kept_letters(self) -> int:

@@ -279,6 +279,29 @@ async def test_letters_that_no_queue_takes_fill_the_queue(
     node.vhost.delete_queue(source, if_empty=True)
 
 
+@pytest.mark.parametrize("to", ["retry", "work"], ids=["each other", "itself"])
+async def test_kept_letters_leave_room_for_letters(node: Node, to: str) -> None:
+    options = {
+        "x_max_length": 3,
+        "x_overflow": "reject-publish",
+        "x_dead_letter_exchange": "",
+        "x_dead_letter_strategy": "at-least-once",
+    }
+    work = await declared(node, "work", x_dead_letter_routing_key=to, **options)
+    queues = [work]
+    if to == "retry":
+        queues.append(await declared(node, "retry", x_dead_letter_routing_key="work", **options))
+    for queue in queues:
+        queue.publish(records(*numbered(0, 3)), waited=False)
+    for queue in queues:
+        reject(queue, 3)
+    for _ in range(2):
+        node.turns.pass_seconds(RETRY_SECONDS)
+    assert [queue.ready for queue in queues] == [3] * len(queues)
+    with pytest.raises(PublishRefused):
+        work.publish(records("x"), waited=False)
+
+
 async def full_queue(node: Node) -> tuple[Queue, Queue]:
     """`morgue`, which is full and makes dead letters of what it refuses, and where these go."""
     second = await declared(node, "second")
