@@ -369,6 +369,7 @@ async def test_readers_that_keep_up_leave_time_to_those_that_lag(node: Node, str
     live, late = live_and_late(node, stream, 40)  # more than a turn serves
     for _ in range(300):
         fill(stream, 1)
+        await node.logs.journal.drain()  # on a slow disk by a thread
         node.turns.one()
     assert all(each.deliveries for each in (*live, *late))
 
