@@ -326,7 +326,7 @@ class Journal:
         self.adopt()
         self.end = self._writer.end = self._reader.end
         self._blocks.base = self._reader.base
-        for file in self._old_files:
+        for file in self.supply.reused(self._old_files):
             self._blocks.add(file)
             self._is_full(file)
         self.progress.advance(self.committed, self.committed)
@@ -741,8 +741,12 @@ class Journal:
 
     def _give_files(self) -> None:
         # What a segment may not have yet, a checkpoint cannot cover.
+        # Without room for another file the last blocks are those of the one that is written. A node on its own
+        # goes on even if there is none: who follows it takes a copy.
+        is_short = self.refused is not None and not (self.is_replicated and self._file is None)
+        keeps = self.keeps_last and not is_short
         while self._full and self._full[0].end.position <= self.groups.promised:
-            if self.keeps_last and not any(each.places for each in islice(self._full, 1, None)):
+            if keeps and not any(each.places for each in islice(self._full, 1, None)):
                 break
             self.supply.held -= 1
             self._on_file_full(self._full.popleft())
@@ -755,4 +759,5 @@ class Journal:
 
     def _no_file(self, error: DiskFull) -> None:
         self._refuse(error)
+        self._give_files()
         self._wake_closing()

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from pathlib import Path
@@ -88,6 +88,19 @@ class JournalSupply:
         self._next_number = adopted[-1].mark.number if adopted else 0
         self._count = len(adopted)
         return adopted
+
+    def reused(self, adopted: Sequence[JournalFile]) -> Sequence[JournalFile]:
+        """Write next those that were made ahead: what has no blocks, and none behind it.
+
+        Returns:
+            The others.
+        """
+        others = [*adopted]
+        while others and not others[-1].places:
+            old = others.pop()
+            # Under another name: what a crash may have left in it is no block then.
+            self.ready.appendleft(self.files.recycled(old.mark.number, old, self.file_bytes))
+        return others
 
     def start(self) -> None:
         """Make the first file; those of earlier runs are adopted."""

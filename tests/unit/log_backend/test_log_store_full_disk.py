@@ -4,6 +4,7 @@ import asyncio
 import errno
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -334,6 +335,35 @@ async def test_a_journal_file_that_finds_no_room_is_made_when_there_is_some(data
     await until(lambda: not reasons[-1])
     await store.aclose()
     assert await content(data) == numbered(0, 1)
+
+
+async def test_a_followed_store_that_is_started_on_a_full_disk_goes_on(data: Path) -> None:
+    options = replace(OPTIONS, journal_file_bytes=8 * MIB, is_followed=True)
+    node = SmallDiskStore(data, options)
+    for epoch in (2, 3):  # with a file made ahead, and without
+        await durable(node.store, append(node.partition, 3))
+        await until(lambda: not node.store.journal.supply.making)
+        await node.store.aclose()
+        node.leave(6 * MIB)  # for segments, but for no file of the journal
+        node.store, (node.partition,) = start_store(
+            data, options=options, disk=node.disk, epoch=epoch
+        )
+        await durable(node.store, append(node.partition, 3))
+    node.empty()
+    await node.store.aclose()
+
+
+async def test_starts_without_a_write_leave_no_more_files(data: Path) -> None:
+    for epoch in range(1, 6):
+        store, (partition,) = start_store(
+            data, options=replace(OPTIONS, is_followed=True), epoch=epoch
+        )
+        if epoch == 1:
+            await durable(store, append(partition, 3))
+        supply = store.journal.supply
+        await until(partial(bool, supply.ready))
+        await store.aclose()
+    assert len([*(data / "journal").iterdir()]) == 2
 
 
 async def test_a_low_disk_gets_no_more_journal_files_than_are_needed(data: Path) -> None:
