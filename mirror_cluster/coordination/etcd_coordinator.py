@@ -132,8 +132,7 @@ class EtcdCoordinator:
         key = f"commands/{command.node}"
         done = await self._set(key, value, expected_revision=0, lease=lease.ID)
         if not done.succeeded:
-            await self._revoke(lease.ID)
-            return None
+            return None  # and the lease ends by itself, as in `register`
         return replace(command, revision=done.header.revision)
 
     async def take(self, command: NodeCommand) -> bool:

@@ -148,7 +148,7 @@ class EtcdGateway:
             ssl=True if tls is None else tls.client,
         ) as response:
             answer = await response.read()
-            if response.status == 200:
+            if response.status == 200 and answer.startswith(b"{"):
                 return answer
         raise _error(answer, response.status)
 
