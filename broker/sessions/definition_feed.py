@@ -69,6 +69,7 @@ class DefinitionFeed:
         write: Callable[[Sequence[Octets]], None],
         outbox_bytes: Callable[[], int],
         told: Callable[[], None],
+        failed: Callable[[str], None],
     ) -> None:
         """Tell a session all that there is, and what changes from here on.
 
@@ -76,8 +77,17 @@ class DefinitionFeed:
             write: sends pieces of messages.
             outbox_bytes: how much is unsent: while it is much, the snapshot waits.
             told: called when all has been told; behind that there are changes alone.
+            failed: called with why it cannot be told.
         """
-        telling = asyncio.ensure_future(self._tell_all(write, outbox_bytes, told))
+
+        async def tell() -> None:
+            try:
+                await self._tell_all(write, outbox_bytes, told)
+            except Exception as error:
+                log.exception("a session is not told of all definitions")
+                failed(str(error))
+
+        telling = asyncio.ensure_future(tell())
         self._fed[session] = _Fed(write, telling)
 
     def end(self, session: Hashable) -> None:
@@ -226,18 +236,23 @@ class FedDefinitions:
                     self._carry_out(changes)
                 else:
                     self._reached(position)
+        except Exception as error:
+            self._fail(error)
         finally:
             self._working = None
+
+    def _fail(self, error: Exception) -> None:
+        self._has_failed = True  # memory differs from the leader's: nothing is routed by it
+        log.error("definitions of the leader cannot be carried out", exc_info=error)
+        self._failed(error)
 
     def _carry_out(self, changes: Sequence[Change]) -> None:
         if not changes:
             return
         try:
             self._definitions.apply(changes)
-        except Exception as error:  # memory differs from the leader's: nothing is routed by it
-            self._has_failed = True
-            log.exception("definitions of the leader cannot be carried out")
-            self._failed(error)
+        except Exception as error:
+            self._fail(error)
             return
         self._known.keep(changes)
 

@@ -13,7 +13,7 @@ from routelog.broker.sessions.session_seeker import Leaders, SessionSeeker, Writ
 from routelog.broker.sessions.session_socket import SILENCE_SHARE, STAMPS_PER_SECOND, SessionEnd
 from routelog.broker.waiting.confirm_deadline import ConfirmDeadline
 from routelog.broker.waiting.gate import UNLED, Gate
-from routelog.log_backend import Clock, Histogram, Records
+from routelog.log_backend import Clock, Histogram, Records, Timer
 from routelog.vhosts import (
     SESSION_OUTBOX_BYTES_MAX,
     Answer,
@@ -289,11 +289,15 @@ class FrontNode:
     def _apply(self, position: int) -> None:
         change = object()
         self._unknown[change] = self._beaten_at
-        # A node that is late must not route any longer: the leader answers changes without it soon.
-        too_late = self._loop.call_later(self._apply_seconds, self._too_late, self._told)
+        # A node that is late must not route any longer: the leader answers changes without it soon. One that
+        # does not route yet takes its time.
+        too_late: Timer | None = None
+        if self._link.session.is_open:
+            too_late = self._loop.call_later(self._apply_seconds, self._too_late, self._told)
 
         def applied() -> None:
-            too_late.cancel()
+            if too_late is not None:
+                too_late.cancel()
             self._link.session.applied(position)
             self._unknown.pop(change, None)
             self._freshen()

@@ -160,7 +160,8 @@ class HostedSessions:
         if self.barrier.are_away:
             end.ask_applied(position)
         if feed is not None:
-            feed.begin(end, socket.write, outbox_bytes, partial(self.barrier.told, end))
+            told = partial(self.barrier.told, end)
+            feed.begin(end, socket.write, outbox_bytes, told, socket.close)
         send(self._traced_message())
         counted.tell()
         if self._pressure:

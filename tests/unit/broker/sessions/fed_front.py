@@ -39,12 +39,13 @@ class FedFront:
         self.failures: list[Exception] = []
         self.fed = FedDefinitions(self.vhosts, self.users, self.parameters, self.failures.append)
         self.outbox_bytes = 0
+        self.told_failures: list[str] = []
         self._sent = bytearray()
 
     def begin(self, feed: DefinitionFeed, told: Callable[[], None] = lambda: None) -> None:
         """A session begins."""
         self._feed = feed
-        feed.begin(self, self._write, lambda: self.outbox_bytes, told)
+        feed.begin(self, self._write, lambda: self.outbox_bytes, told, self.told_failures.append)
 
     def cut(self) -> None:
         """The session is lost, with what is on its way."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -183,6 +184,16 @@ async def test_the_leader_hears_when_a_session_has_been_told_of_all(tmp_path: Pa
         await until(lambda: kinds)
         assert kinds[-1] is SessionKind.SNAPSHOT
         assert kinds.count(SessionKind.RECORDS) > 2
+        front.cut()
+
+
+async def test_a_session_that_cannot_be_told_ends(tmp_path: Path) -> None:
+    async with running_node(tmp_path) as leader:
+        feed, front = feed_of(leader), FedFront()
+        unreadable: Any = ("no bytes",)
+        feed._prefixes = unreadable
+        front.begin(feed)
+        await until(lambda: front.told_failures)
         front.cut()
 
 

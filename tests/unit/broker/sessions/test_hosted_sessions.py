@@ -134,7 +134,7 @@ class Feed:
 
     told: Callable[[], None]
 
-    def begin(self, session: object, write: object, unsent: object, told: Any) -> None:
+    def begin(self, session: object, write: object, unsent: object, told: Any, _: object) -> None:
         """See `DefinitionFeed`."""
         self.told = told
 
