@@ -130,15 +130,15 @@ async def _run_mirrored(
         ends.set()
 
         async def leave() -> None:
-            if not reason:  # first: clients may take seconds to answer that they are closed
-                await mirror.drain()
             await broker.leave(
                 f"{reason}, and this node starts again: {GONE}" if reason else STOPPED
             )
             if epoch.done():
                 await leading
 
-        for end in (leave, mirror.aclose):
+        # To be told to stop is to hand over first: clients may take seconds to answer that they are closed.
+        hand_over = [] if reason else [mirror.drain]
+        for end in (*hand_over, leave, mirror.aclose):
             try:
                 async with asyncio.timeout(END_SECONDS_MAX):
                     await end()

@@ -32,7 +32,7 @@ from routelog.mirror_cluster.protocol.shard_record import SHARD
 log = logging.getLogger(__name__)
 
 HEARTBEAT_SECONDS = 1.0
-END_SECONDS_MAX = 5.0  # for standbys to have everything when the node is stopped
+END_SECONDS_MAX = 2.0  # for standbys to have everything when the node is stopped
 # Behind its copy a standby is not far behind any more, so that no journal has to be kept for it.
 CAUGHT_UP_BYTES_MAX = 4 * 1024 * 1024
 
