@@ -95,12 +95,14 @@ class JournalSupply:
         Returns:
             The others.
         """
-        others = [*adopted]
-        while others and not others[-1].places:
-            old = others.pop()
+        count = len(adopted)
+        while count and not adopted[count - 1].places:
+            count -= 1
+        for old in adopted[count:]:
             # Under another name: what a crash may have left in it is no block then.
-            self.ready.appendleft(self.files.recycled(old.mark.number, old, self.file_bytes))
-        return others
+            self.ready.append(self.files.recycled(old.mark.number, old, self.file_bytes))
+            self._name(self.ready[-1])  # that run may not have come to it
+        return adopted[:count]
 
     def start(self) -> None:
         """Make the first file; those of earlier runs are adopted."""
@@ -162,9 +164,12 @@ class JournalSupply:
         # One after the other, and what is refused takes no number: there are no gaps.
         file = make(self._next_number, *arguments)
         self._next_number += 1
+        self._name(file)
+        return file
+
+    def _name(self, file: JournalFile) -> None:
         if self._extent is not None:
             self._extent.named(file.mark.number)
-        return file
 
     def _made(self, future: asyncio.Future[JournalFile]) -> None:
         if future is self._new:
