@@ -26,6 +26,7 @@ from unit.log_backend.open_store import (
 from unit.log_backend.watched_disk import WatchedDisk, recycled
 
 from routelog.log_backend.doors.ballast import CHANGE_BYTES, METADATA_BYTES
+from routelog.log_backend.journal.journal_extent import JournalExtent
 from routelog.log_backend.log_store import LogOptions
 from routelog.log_backend.metadata.metadata import Change
 
@@ -351,6 +352,18 @@ async def test_a_followed_store_that_is_started_on_a_full_disk_goes_on(data: Pat
         await durable(node.store, append(node.partition, 3))
     node.empty()
     await node.store.aclose()
+
+
+async def test_a_file_made_ahead_is_known_before_it_has_blocks(data: Path) -> None:
+    store, (partition,) = start_store(data, options=OPTIONS)
+    await durable(store, append(partition, 3))
+    await until(partial(bool, store.journal.supply.ready))
+    number = store.journal.supply.ready[-1].mark.number
+    JournalExtent(store.metadata).named(number - 1)  # as a fault behind its making leaves it
+    await store.aclose()
+    store, _ = start_store(data, options=OPTIONS, epoch=2)
+    assert JournalExtent(store.metadata).last == number
+    await store.aclose()
 
 
 async def test_starts_without_a_write_leave_no_more_files(data: Path) -> None:
