@@ -60,7 +60,7 @@ demo-cluster: setup ## three nodes: a leader killed, one cut off, a disk wiped, 
 serve: $(COMPILED) ## run a broker on 127.0.0.1:5672 with its data in ./data
 	@exec $(BIN)/routelog serve --host 127.0.0.1 --port 5672 --data-dir ./data
 
-test: setup java ## tests of every kind, and samples of the long ones: 17 minutes on two cores
+test: setup java ## tests of every kind, and samples of the long ones: 25 minutes on two slow cores
 	@$(IN_MEMORY) $(TESTS) -m "not long"
 
 test-long: setup java ## every test, with larger samples of crashes, histories and requests: 75 minutes
