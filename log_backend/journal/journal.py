@@ -224,7 +224,7 @@ class Journal:
             self._old_files = self.supply.adopt(self._reader)
 
     def start(self, epoch: int) -> None:
-        """Begin to accept entries; files of earlier runs become complete files at once.
+        """Begin to accept entries; files of earlier runs that have blocks become complete files at once.
 
         Args:
             epoch: not below that of any block.

@@ -105,7 +105,7 @@ class JournalSupply:
         return adopted[:count]
 
     def start(self) -> None:
-        """Make the first file; those of earlier runs are adopted."""
+        """Make the first file, if none is ready; those of earlier runs are adopted."""
         self.files.remove_unfinished()
         if self._extent is not None:
             self._next_number = max(self._next_number, self._extent.last)

@@ -65,9 +65,8 @@ class _GatewayError(msgspec.Struct):
     code: int = 2
     grpc_code: int = 0
     message: str = ""
-    error: Any = (
-        ""  # of a stream, such as `lease/keepalive`: an object like this one, with a `grpc_code`
-    )
+    # Of a stream, such as `lease/keepalive`: an object like this one, with a `grpc_code`
+    error: Any = ""
 
 
 class _Login(msgspec.Struct):
@@ -194,9 +193,8 @@ def from_json(answer: bytes, kind: type[_T]) -> _T:
         CoordinatorRefused: it is something else, as of a proxy before etcd.
     """
     try:
-        return msgspec.json.decode(
-            answer, type=kind, strict=False
-        )  # 64-bit numbers come as strings
+        # 64-bit numbers come as strings.
+        return msgspec.json.decode(answer, type=kind, strict=False)
     except msgspec.DecodeError as error:
         raise CoordinatorRefused(f"no answer of etcd: {error}") from None
 

@@ -52,6 +52,11 @@ class _Departure:
     taken_by: frozenset[str] = frozenset()
     size: int = 0
 
+    @property
+    def kind(self) -> tuple[object, ...]:
+        """What neighbours that leave together have in common."""
+        return self.partition, self.reason, self.taken_by, bool(self.size)
+
 
 def letter_address(arguments: Mapping[str, object]) -> LetterAddress | None:
     """Where the arguments of a queue send dead letters; None: they are dropped.
@@ -290,10 +295,8 @@ class DeadLetters:
 
 
 def _joined(last: _Departure, leaving: _Departure) -> bool:
-    # Whether the first one goes on with the second, and so has its messages now.
-    if replace(leaving, first=last.first, end=last.end, size=last.size) != last:
-        return False
-    if leaving.first != last.end or bool(leaving.size) != bool(last.size):
+    # Whether the second one's messages are neighbours of the first one's: these are the first one's now.
+    if leaving.first != last.end or leaving.kind != last.kind:
         return False
     last.end, last.size = leaving.end, last.size + leaving.size
     return True
